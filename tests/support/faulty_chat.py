@@ -25,10 +25,10 @@ from pytest_jsbench.lab.probe.demo_chat import (
 from tests.support.openai_wire import error_body
 from tests.support.provider import Asked, Reply, json_reply, stream_reply
 
-#: Seconds that a request waits for another one, if a fault depends on concurrent requests.
-_OVERLAP = 0.2
-#: Seconds that it waits after a request that was not alone, so that a slow machine does not decide the answers.
-_LONG_OVERLAP = 1.0
+#: Seconds that a request waits for another one although the probe should send none.
+_OVERLAP = 0.02
+#: Maximum number of seconds that it waits for those that the probe should send; a sound probe needs a few milliseconds.
+_LONG_OVERLAP = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class Planted:
     fault: str
     request: Callable[[ChatRequest], ChatRequest] = lambda request: request
     answer: Callable[[ChatAnswer, ChatRequest], ChatAnswer] = lambda answer, _: answer
+    #: Returns the events of a streamed answer as they are sent.
+    events: Callable[[Iterator[str]], Iterator[str]] = lambda events: events
     #: Returns the part of a request's body that the model sees.
     seen: Callable[[Mapping[str, Any]], Any] = lambda body: [body["messages"], body.get("tools")]
     #: Status of the response to a malformed request.
@@ -69,8 +71,16 @@ class FaultyChat:
     _has_overlapped: bool = False
     #: For each request in flight, by its identity, the requests that were in flight at any time since it came.
     _met: dict[int, list[ChatRequest]] = field(default_factory=dict)
-    #: Whether the previous request was not alone.
-    _expects_others: bool = False
+    #: Number of requests that are still to come, and maximum number at once.
+    _coming: int = 0
+    _at_once: int = 1
+    #: Identities of the requests in flight that wait for no others.
+    _released: set[int] = field(default_factory=set)
+
+    def expect(self, requests: int, *, at_once: int) -> None:
+        """Expect these requests, so that it is the probe and not the time that decides which of them overlap."""
+        with self._changed:
+            self._coming, self._at_once = requests, at_once
 
     def __call__(self, asked: Asked) -> Reply:
         planted = self.planted or Planted(check="", fault="")
@@ -87,7 +97,7 @@ class FaultyChat:
         with self._entered(request) as others:
             answer = self._special(request, others) or planted.answer(self._answer(request), request)
         if request.streaming:
-            return stream_reply(*stream_events(answer))
+            return stream_reply(*planted.events(stream_events(answer)))
         return json_reply(completion(answer))
 
     def _answer(self, request: ChatRequest) -> ChatAnswer:
@@ -113,13 +123,15 @@ class FaultyChat:
                 self._met[id(each)].append(request)
             self._met[id(request)] = met
             self._inside.append(request)
+            self._coming -= 1
+            if not self._coming or len(self._inside) >= self._at_once > 1:
+                self._released.update(map(id, self._inside))
             self._changed.notify_all()
-            waiting = _OVERLAP if planted.overlapped is not None else _OVERLAP / 4
-            if planted.overlapped is not None and self._expects_others:
-                waiting = _LONG_OVERLAP
-            self._changed.wait_for(lambda: self._is_mixed(request, met), timeout=waiting)
+            if self._at_once > 1:
+                self._changed.wait_for(lambda: id(request) in self._released, timeout=_LONG_OVERLAP)
+            else:
+                self._changed.wait_for(lambda: bool(met), timeout=_OVERLAP)
             others = list(met)
-            self._expects_others = bool(others)
             if request.schema is not None:
                 self._last_constrained = request
         try:
@@ -127,12 +139,9 @@ class FaultyChat:
         finally:
             with self._changed:
                 self._inside.remove(request)
+                self._released.discard(id(request))
                 del self._met[id(request)]
                 self._has_overlapped |= bool(others)
-
-    def _is_mixed(self, request: ChatRequest, met: list[ChatRequest]) -> bool:
-        """Return whether a request has met several others, with and without a schema."""
-        return len(met) > 2 and len({each.schema is None for each in (request, *met)}) > 1
 
     def _special(self, request: ChatRequest, others: list[ChatRequest]) -> ChatAnswer | None:
         planted = self.planted

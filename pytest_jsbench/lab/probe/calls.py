@@ -38,16 +38,6 @@ class ProbeCall:
     own: OwnBody | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAnswer:
-    """The result of one call."""
-
-    #: Record of the attempt; Missing if a limit or the end of the session forbade the call.
-    record: Record | Missing
-    #: Body of the server's response as text; empty if the engine wrote the request.
-    body: str = ""
-
-
 class ProbeCalls:
     """
     Makes the calls of a probe, and returns their results in the order of the calls.
@@ -59,7 +49,7 @@ class ProbeCalls:
 
     def __init__(self, session: RunSession, threads: int) -> None:
         self._session = session
-        self._in_flight: CallsInFlight[ProbeAnswer] = CallsInFlight(threads)
+        self._in_flight: CallsInFlight[Record | Missing] = CallsInFlight(threads)
         self._numbers = count()
         self._counting = threading.Lock()
         #: Number of calls, without retries.
@@ -70,23 +60,29 @@ class ProbeCalls:
         """Return a number that no other case of the probe has."""
         return next(self._numbers)
 
-    def make(self, calls: Sequence[ProbeCall], *, in_flight: int) -> list[ProbeAnswer]:
-        """Make the calls, at most `in_flight` at a time; after Ctrl-C, return the results so far."""
-        answers: list[ProbeAnswer] = []
+    def make(self, calls: Sequence[ProbeCall], *, in_flight: int) -> list[Record | Missing]:
+        """
+        Make the calls, at most `in_flight` at a time; after Ctrl-C, return the results so far.
+
+        A result is Missing if a limit or the end of the session forbade the call.
+        """
+        records: list[Record | Missing] = []
         if self.interrupted:
-            return answers
+            return records
         keys = [object() for _ in calls]
-        waiting: Iterator[tuple[object, Callable[[], ProbeAnswer]]] = zip(keys, map(self._function, calls), strict=True)
+        waiting: Iterator[tuple[object, Callable[[], Record | Missing]]] = zip(
+            keys, map(self._function, calls), strict=True
+        )
         try:
             for key, call in islice(waiting, in_flight):
                 self._in_flight.add(key, call)
             for key in keys:
-                answers.append(self._in_flight.take(key))
+                records.append(self._in_flight.take(key))
                 for later, call in islice(waiting, 1):
                     self._in_flight.add(later, call)
         except KeyboardInterrupt:
             self.interrupted = True
-        return answers
+        return records
 
     def restart_peak(self, variant: str) -> Callable[[], int]:
         """Forget the variant's highest number of concurrent calls; return a function that returns the new one."""
@@ -100,29 +96,24 @@ class ProbeCalls:
         self._in_flight.stop()
         self._session.stop()
 
-    def _function(self, call: ProbeCall) -> Callable[[], ProbeAnswer]:
-        def make() -> ProbeAnswer:
+    def _function(self, call: ProbeCall) -> Callable[[], Record | Missing]:
+        def make() -> Record | Missing:
             self._count(1)
-            answer = self._make(call)
-            if isinstance(answer.record, Missing):
+            record = self._make(call)
+            if isinstance(record, Missing):
                 self._count(-1)
-            return answer
+            return record
 
         return make
 
-    def _make(self, call: ProbeCall) -> ProbeAnswer:
+    def _make(self, call: ProbeCall) -> Record | Missing:
         attempt = Attempt(call.case.key, call.repeat, call.variant)
-        # a body of the probe's own is sent as if an application had written it
-        exchange = (
-            None if call.own is None else ApplicationCall(call.own.path, call.own.body, {}, HeldReply(), contract=None)
-        )
-        asking = None if exchange is None else _as_application(call, exchange)
+        asking = None if call.own is None else _as_application(call, call.own)
         answered = self._session.ask(Question(attempt=attempt, case=call.case, call=asking))
         if isinstance(missing := answered.result.result, Missing):
-            return ProbeAnswer(record=missing)
+            return missing
         assert answered.record is not None
-        server = None if exchange is None else exchange.answer
-        return ProbeAnswer(record=answered.record, body="" if server is None else server.body)
+        return answered.record
 
     def _count(self, change: int) -> None:
         """Change the number of calls; after an interruption, calls count even if their answers are not read."""
@@ -130,8 +121,9 @@ class ProbeCalls:
             self.made += change
 
 
-def _as_application(call: ProbeCall, exchange: ApplicationCall) -> ProjectCall:
-    """Return the call in the form in which an application's call is made."""
+def _as_application(call: ProbeCall, own: OwnBody) -> ProjectCall:
+    """Return the call with a body of the probe's own, in the form in which an application's call is made."""
+    exchange = ApplicationCall(own.path, own.body, {}, HeldReply(), contract=None)
     return ProjectCall(
         test="probe", line=None, prompt=None, settings=CallSettings(), first=call.case.key, exchange=exchange
     )

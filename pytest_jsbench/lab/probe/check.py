@@ -8,22 +8,15 @@ from enum import StrEnum
 from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, Schema
-from pytest_jsbench.core.generations import (
-    Completion,
-    Declined,
-    DeclineReason,
-    Failed,
-    FaultKind,
-    GenerationParams,
-)
+from pytest_jsbench.core.generations import Completion, Declined, Failed, GenerationParams
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.core.tool_offers import ToolOffer
-from pytest_jsbench.lab.probe.calls import OwnBody, ProbeAnswer, ProbeCall, ProbeCalls
+from pytest_jsbench.lab.probe.calls import OwnBody, ProbeCall, ProbeCalls
 from pytest_jsbench.lab.probe.enforcement import Replies
-from pytest_jsbench.lab.probe.question_calls import QuestionCalls
+from pytest_jsbench.lab.probe.question_calls import QuestionCalls, is_refusal
 from pytest_jsbench.lab.probe.questions import Shown, Words
-from pytest_jsbench.records.records import Missing
+from pytest_jsbench.records.records import Missing, Record
 from pytest_jsbench.run.variants import Variant
 
 #: Maximum number of tokens of an answer that need not be complete.
@@ -224,8 +217,8 @@ class Bench:
 
     def send(self, calls: Sequence[ProbeCall]) -> list[CheckAnswer]:
         """Make the calls one after the other, and return their results; fewer after Ctrl-C."""
-        answers = self._calls.make(calls, in_flight=1)
-        return [CheckAnswer(call=call, answer=answer) for call, answer in zip(calls, answers, strict=False)]
+        records = self._calls.make(calls, in_flight=1)
+        return [CheckAnswer(call=call, record=record) for call, record in zip(calls, records, strict=False)]
 
     def call(
         self,
@@ -265,39 +258,34 @@ class CheckAnswer:
     """A call of a check, and its result."""
 
     call: ProbeCall
-    answer: ProbeAnswer
+    record: Record | Missing
 
     @property
     def completion(self) -> Completion | None:
         """The answer of the model; None if there is none."""
-        record = self.answer.record
-        return (
-            record.generation if not isinstance(record, Missing) and isinstance(record.generation, Completion) else None
-        )
+        generation = None if isinstance(self.record, Missing) else self.record.generation
+        return generation if isinstance(generation, Completion) else None
+
+    @property
+    def body(self) -> str:
+        """Body of the server's response without secrets; empty if the engine wrote the request."""
+        server = None if self.completion is None else self.completion.server
+        return "" if server is None else server.body
 
     @property
     def conforms(self) -> bool:
         """Whether the judge passed the answer."""
-        return not isinstance(self.answer.record, Missing) and self.answer.record.verdict.passed
+        return not isinstance(self.record, Missing) and self.record.verdict.passed
 
     @property
     def refused(self) -> bool:
         """Whether the server or the engine rejected the request as unsupported."""
-        record = self.answer.record
-        if isinstance(record, Missing):
-            return False
-        match record.generation:
-            case Declined(reason=reason):
-                return reason in (DeclineReason.UNSUPPORTED_SCHEMA, DeclineReason.UNSUPPORTED_TOOLS)
-            case Failed(kind=FaultKind.BAD_REQUEST):
-                return True
-            case _:
-                return False
+        return not isinstance(self.record, Missing) and is_refusal(self.record.generation)
 
     @property
     def status(self) -> int | None:
         """HTTP status of a failed call; None if there was no response, or an answer."""
-        record = self.answer.record
+        record = self.record
         if isinstance(record, Missing) or not isinstance(record.generation, Failed):
             return None
         return record.generation.status
@@ -305,7 +293,7 @@ class CheckAnswer:
     @property
     def message(self) -> str:
         """Message of the server, or of the judge."""
-        record = self.answer.record
+        record = self.record
         if isinstance(record, Missing):
             return sentence(record.message)
         match record.generation:
@@ -324,9 +312,14 @@ def without_evidence(check: str, answers: Sequence[CheckAnswer]) -> CheckFinding
     return undecided(check, answers[0].message if answers else "interrupted")
 
 
-def undecided(check: str, why: str) -> CheckFinding:
-    """Return the finding that the answers are no evidence."""
-    return CheckFinding(check=check, outcome=Outcome.UNDECIDED, said=why)
+def first_failure(answers: Iterable[CheckAnswer]) -> str:
+    """Return the message of the first call that was not answered; empty if all were."""
+    return next((answer.message for answer in answers if answer.completion is None), "")
+
+
+def undecided(check: str, why: str, answers: Iterable[CheckAnswer] = ()) -> CheckFinding:
+    """Return the finding that the answers are no evidence; if a call failed, this is the reason."""
+    return CheckFinding(check=check, outcome=Outcome.UNDECIDED, said=first_failure(answers) or why)
 
 
 def sound(check: str, evidence: str) -> CheckFinding:
@@ -346,8 +339,6 @@ class Check:
     """A check that a probe can make."""
 
     name: str
-    #: What is checked, for the help of the command.
-    about: str
     #: Number of calls, without retries.
     calls: Callable[[CheckPlan], int]
     #: Why the check cannot be made with the engine; empty if it can.

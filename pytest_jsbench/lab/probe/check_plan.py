@@ -8,14 +8,11 @@ from typing import Any
 
 from msgspec import structs
 
-from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import EngineInfo, GenerationParams, ResponseFormat
-from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.engines.providers.openai_apis import CHAT_PATH
 from pytest_jsbench.engines.providers.provider import ProviderFactory
 from pytest_jsbench.lab.probe.check import SHORT, CheckPlan, Setup
-from pytest_jsbench.lab.probe.probe import WITH_SCHEMA, ProbePlan, vary_streaming
+from pytest_jsbench.lab.probe.probe import WITH_SCHEMA, ProbePlan, first_supported, vary_streaming
 from pytest_jsbench.run.variants import Variant
 
 #: Maximum number of tokens of an answer that must reach the limit; OpenAI's Responses accepts no smaller number.
@@ -69,25 +66,12 @@ def _variants(base: Variant) -> Iterator[tuple[tuple[Setup, bool], Variant]]:
         (Setup.LIMITED_TEXT, text, structs.replace(base.params, max_tokens=LIMIT)),
     )
     for setup, formats, params in setups:
-        config = _first_supported(base, formats)
+        config = first_supported(base, formats)
         if config is None:
             continue
         for mode, variant in vary_streaming(replace(base, params=params), config, None):
             transfer = "streamed" if mode.streaming else "whole"
             yield (setup, mode.streaming), replace(variant, name=f"check-{setup}-{transfer}")
-
-
-def _first_supported(base: Variant, formats: Sequence[ResponseFormat]) -> EngineConfig | None:
-    """Return the configuration with the first of these response formats that the engine supports; None without one."""
-    for response_format in formats:
-        config = replace(base.engine, response_format=response_format)
-        try:
-            info = describe(base.factory, config)
-        except EngineError:
-            continue
-        if info.response_format is response_format:
-            return config
-    return None
 
 
 def _own_requests(base: Variant, info: EngineInfo) -> _OwnRequests:

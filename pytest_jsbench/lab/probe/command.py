@@ -200,7 +200,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     with handle_sigterm(), prepare(base.factory, base.engine) as prepared:
         base = replace(base, engine=prepared)
         plan = _plan(options, base, info)
-        checks, obstacles = _plan_checks(options, base, plan, info)
+        checks, obstacles = _plan_checks(options, _without_reasoning(options, base), plan, info)
         lines([_opening(info, plan, checks), *(f"not checked: {name}: {why}" for name, why in obstacles.items())])
         limits = RateLimits(
             requests_per_minute=options.rpm,
@@ -308,8 +308,15 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
         shapes=tuple(name for name in named if name in SHAPES),
         calls=options.calls or 5,
         more_under_load=options.calls is None,
-        control=control_of(base),
+        control=control_of(_without_reasoning(options, base)),
     )
+
+
+def _without_reasoning(options: argparse.Namespace, base: Variant) -> Variant:
+    """Return the variant with the request fields that turn reasoning off, if there are any."""
+    from pytest_jsbench.lab.probe.probe import with_body
+
+    return replace(base, engine=with_body(base.engine, options.no_reasoning or {}))
 
 
 def _fields(text: str) -> dict[str, Any]:

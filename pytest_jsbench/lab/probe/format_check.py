@@ -10,6 +10,7 @@ from pytest_jsbench.core.tool_offers import ToolMode
 from pytest_jsbench.lab.probe.check import (
     Bench,
     Check,
+    CheckAnswer,
     CheckFinding,
     CheckPlan,
     Outcome,
@@ -44,6 +45,10 @@ class _Answers:
         """Answers to requests with tools and a response format."""
         return [answer for kind in _TOGETHER for answer in self.by_kind[kind]]
 
+    def of(self, *kinds: str) -> list[CheckAnswer]:
+        """Return the answers to the requests of these kinds."""
+        return [each.answer for kind in kinds for each in self.by_kind[kind]]
+
     @property
     def format_works_alone(self) -> bool:
         """Whether the response format is enforced without tools."""
@@ -72,10 +77,12 @@ class _Answers:
         if self.tools_work_alone and (texts := self.texts(_REQUIRED)):
             yield ServerFault.TOOLS_DROPPED, "drops the tools next to a response format, but not without one", texts[0]
         alone = {fault for each in self.by_kind[_TOOLS_ALONE] for _, fault in each.faulty_calls}
+        called_alone = any(each.calls for each in self.by_kind[_TOOLS_ALONE])
+        where = f"next to a response format{', but not without one' if called_alone else ''}"
         for answer in self.together:
             for _, fault in answer.faulty_calls:
                 if fault not in alone:
-                    yield fault, f"{CALL_FAULTS[fault]} next to a response format, but not without one", answer
+                    yield fault, f"{CALL_FAULTS[fault]} {where}", answer
         for answer in self.by_kind[_NONE]:
             if answer.calls:
                 yield ServerFault.CALLED_DESPITE_NONE, CALL_FAULTS[ServerFault.CALLED_DESPITE_NONE], answer
@@ -84,7 +91,7 @@ class _Answers:
 def check_format_with_tools(bench: Bench) -> CheckFinding:
     """Send a response format next to tools, and each of them alone; judge what came: a call or a text."""
     answers = _Answers(by_kind={kind: _send_kind(bench, kind) for kind in _KINDS})
-    if (found := without_evidence(_CHECK, [each.answer for each in answers.together])) is not None:
+    if (found := without_evidence(_CHECK, answers.of(*_TOGETHER))) is not None:
         return found
     faults = list(answers.faults())
     if faults:
@@ -96,13 +103,15 @@ def check_format_with_tools(bench: Bench) -> CheckFinding:
         said = f"with tool choice {' and '.join(refusing)}: {message}"
         return CheckFinding(check=_CHECK, outcome=Outcome.REFUSED, said=said)
     if not answers.format_works_alone:
-        return undecided(_CHECK, "the response format is not enforced without tools either")
+        why = "the response format is not enforced without tools either"
+        return undecided(_CHECK, why, answers.of(_FORMAT_ALONE))
     if not answers.tools_work_alone:
-        return undecided(_CHECK, "a required tool is not called without a response format either")
+        why = "a required tool is not called without a response format either"
+        return undecided(_CHECK, why, answers.of(_TOOLS_ALONE))
     texts = sum(len(answers.texts(kind)) for kind in (_NONE, _AUTO))
     calls = sum(bool(each.calls) for each in answers.together)
     if not texts or not calls:
-        return undecided(_CHECK, f"{texts} texts and {calls} calls came; expected some of both")
+        return undecided(_CHECK, f"{texts} texts and {calls} calls came; expected some of both", answers.of(*_TOGETHER))
     return sound(_CHECK, f"both are honoured: {texts} of {texts} texts and the calls of {calls} answers conform")
 
 
@@ -113,22 +122,25 @@ def _all_refused(answers: Sequence[ToolAnswer]) -> bool:
 def _send_kind(bench: Bench, kind: str) -> list[ToolAnswer]:
     """Send the requests of one kind; the prompt requests a call if a call is required, otherwise a text."""
     transfers = cycle(bench.plan.transfers(Setup.STRUCTURED))
-    tools, calls = [], []
-    for _ in range(_OF_EACH_KIND):
+    sent, calls = [], []
+    for _, streamed in zip(range(_OF_EACH_KIND), transfers, strict=False):
         offered = make_tool(bench.words, strict=True)
         question = keyword_question("enum", bench.words)
         choice = _REQUIRED if kind == _TOOLS_ALONE else kind
-        tools.append((offered,))
+        sent.append(((offered,), streamed))
         calls.append(
             bench.call(
                 Setup.STRUCTURED,
                 call_prompt((offered,)) if choice == _REQUIRED else PROMPT + question.wanted,
-                streamed=next(transfers),
+                streamed=streamed,
                 schema=True if kind == _TOOLS_ALONE else question.schema,
                 offer=None if kind == _FORMAT_ALONE else offer_of((offered,), choice),
             )
         )
-    return [ToolAnswer(tools=each, answer=answer) for each, answer in zip(tools, bench.send(calls), strict=False)]
+    return [
+        ToolAnswer(tools=tools, answer=answer, streamed=streamed)
+        for (tools, streamed), answer in zip(sent, bench.send(calls), strict=False)
+    ]
 
 
 def _needs_format(plan: CheckPlan) -> str:
@@ -137,7 +149,6 @@ def _needs_format(plan: CheckPlan) -> str:
 
 FORMAT_CHECK = Check(
     name=_CHECK,
-    about="whether a response format next to tools, and the tools next to it, are honoured",
     calls=lambda _: _OF_EACH_KIND * len(_KINDS),
     obstacle=_needs_format,
     run=check_format_with_tools,

@@ -26,6 +26,7 @@ STORY = "Write a long story about the sea."
 _ANSWERS = 3
 #: Minimum number of characters of a text that is compared.
 _LONG_ENOUGH = 20
+_TOO_SHORT = "too few answers are long enough to be compared"
 #: Maximum number of characters of a token, for servers that do not report the number of tokens.
 _LONGEST_TOKEN = 16
 #: Minimum number of characters of a stop sequence, and of the text before it.
@@ -53,7 +54,7 @@ def check_temperature(bench: Bench) -> CheckFinding:
         return found
     at_zero, at_one = _texts(cold), _texts(hot)
     if len(at_zero) < _ANSWERS or len(at_one) < _ANSWERS:
-        return undecided(check, "too few answers are long enough to be compared")
+        return undecided(check, _TOO_SHORT, [*cold, *hot])
     counts = [f"{len(set(texts))} of {_ANSWERS}" for texts in (at_zero, at_one)]
     said = f"distinct answers: {counts[0]} at temperature 0, {counts[1]} at temperature 1"
     if len(set(at_one)) == 1:
@@ -74,7 +75,7 @@ def check_seed(bench: Bench) -> CheckFinding:
         return found
     with_same, with_other = _texts(same), _texts(others)
     if len(with_same) < _ANSWERS or not with_other:
-        return undecided(check, "too few answers are long enough to be compared")
+        return undecided(check, _TOO_SHORT, [*same, *others])
     if len({*with_same, *with_other}) == 1:
         return undecided(check, "all answers at temperature 1 are the same, whatever the seed")
     most = max(with_same.count(text) for text in with_same)
@@ -105,7 +106,7 @@ def check_max_tokens(bench: Bench) -> CheckFinding:
         said = f"applied, but the finish reason of a truncated answer is {reason}, not length"
         return faulty(check, said, [ServerFault.LIMIT_UNREPORTED])
     if not ended:
-        return undecided(check, f"all answers are shorter than the limit of {limit} tokens")
+        return undecided(check, f"all answers are shorter than the limit of {limit} tokens", answers)
     return sound(check, f"{len(ended)} of {len(completions)} answers are truncated at {limit} tokens, and say so")
 
 
@@ -140,7 +141,7 @@ def check_stop(bench: Bench) -> CheckFinding:
     expected = text.partition(stop)[0].strip()
     stopped = [each for each in completions if each.text.strip() == expected]
     if not stopped:
-        return undecided(check, "the answers differ without the stop sequence too")
+        return undecided(check, "the answers differ without the stop sequence too", answers)
     return sound(check, f"{len(stopped)} of {len(completions)} answers end before the stop sequence")
 
 
@@ -203,35 +204,30 @@ def _needs_own_requests(plan: CheckPlan) -> str:
 PARAMETER_CHECKS = (
     Check(
         name="temperature",
-        about="whether answers differ at temperature 1, and agree at 0",
         calls=lambda _: 2 * _ANSWERS,
         obstacle=lambda plan: plan.lacks(Setup.COLD_TEXT, Setup.HOT_TEXT),
         run=check_temperature,
     ),
     Check(
         name="seed",
-        about="whether answers with the same seed agree, and those with others differ",
         calls=lambda _: 2 * _ANSWERS - 1,
         obstacle=_needs_seed,
         run=check_seed,
     ),
     Check(
         name="max_tokens",
-        about="whether answers end at the token limit, with the finish reason for it",
         calls=lambda plan: 2 * len(plan.transfers(Setup.LIMITED_TEXT)),
         obstacle=lambda plan: plan.lacks(Setup.LIMITED_TEXT),
         run=check_max_tokens,
     ),
     Check(
         name="stop",
-        about="whether answers end before a stop sequence",
         calls=lambda _: 4,
         obstacle=_needs_own_requests,
         run=check_stop,
     ),
     Check(
         name="malformed",
-        about="whether malformed requests are refused",
         calls=lambda _: len(list(_malformed())),
         obstacle=_needs_own_requests,
         run=check_malformed,

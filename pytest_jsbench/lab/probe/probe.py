@@ -120,9 +120,7 @@ def ways_of(
     does not support a requested format.
     """
     describe(base.factory, base.engine)
-    reasonings = [
-        (reasons, _with_body(base.engine, fields)) for reasons, fields in _reasonings(reasoning, no_reasoning)
-    ]
+    reasonings = [(reasons, with_body(base.engine, fields)) for reasons, fields in _reasonings(reasoning, no_reasoning)]
     for _, config in reasonings:
         describe(base.factory, config)
     ways: dict[ProbeMode, Variant] = {}
@@ -140,12 +138,21 @@ def ways_of(
 
 def control_of(base: Variant) -> Variant | None:
     """Return the variant for control questions, without a response format; None if the engine always sets one."""
-    plain = replace(base.engine, response_format=ResponseFormat.TEXT)
-    try:
-        info = describe(base.factory, plain)
-    except EngineError:
-        return None
-    return replace(base, name="control", engine=plain) if info.response_format is ResponseFormat.TEXT else None
+    plain = first_supported(base, (ResponseFormat.TEXT,))
+    return None if plain is None else replace(base, name="control", engine=plain)
+
+
+def first_supported(base: Variant, formats: Sequence[ResponseFormat]) -> EngineConfig | None:
+    """Return the configuration with the first of these response formats that the engine supports; None without one."""
+    for response_format in formats:
+        config = replace(base.engine, response_format=response_format)
+        try:
+            info = describe(base.factory, config)
+        except EngineError:
+            continue
+        if info.response_format is response_format:
+            return config
+    return None
 
 
 def documented_subset(info: EngineInfo) -> str | None:
@@ -179,7 +186,7 @@ def _reasonings(
         yield True, on
 
 
-def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
+def with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     """Return the configuration with these fields added to requests."""
     if not fields:
         return config

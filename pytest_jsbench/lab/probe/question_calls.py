@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FaultKind
+from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FaultKind, Generation
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.lab.probe.calls import ProbeCall, ProbeCalls
 from pytest_jsbench.lab.probe.enforcement import Replies, Reply, ReplyKind
@@ -19,6 +19,17 @@ from pytest_jsbench.verdicts.verdicts import SyntaxReason
 _REFUSING = frozenset({400, 422, 501})
 MIXED_UP = "it contains words of another request"
 CUT_OFF = "the answer was cut off at the token limit; raise the limit with --max-tokens"
+
+
+def is_refusal(generation: Generation | None) -> bool:
+    """Return whether the server or the engine rejected the request as unsupported."""
+    match generation:
+        case Declined(reason=reason):
+            return reason in (DeclineReason.UNSUPPORTED_SCHEMA, DeclineReason.UNSUPPORTED_TOOLS)
+        case Failed(kind=FaultKind.BAD_REQUEST, status=status):
+            return status in _REFUSING
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +65,10 @@ class QuestionCalls:
             ProbeCall(variant=each.variant, case=each.question.case(number, shown=each.shown))
             for number, each in zip(numbers, asked, strict=True)
         ]
-        answers = self._calls.make(calls, in_flight=in_flight)
+        records = self._calls.make(calls, in_flight=in_flight)
         replies = [
-            self.read(answer.record, each.question, number)
-            for answer, each, number in zip(answers, asked, numbers, strict=False)
+            self.read(record, each.question, number)
+            for record, each, number in zip(records, asked, numbers, strict=False)
         ]
         return Replies(planned=len(asked), replies=tuple(replies))
 
@@ -68,12 +79,9 @@ class QuestionCalls:
         match record.generation:
             case Completion(text=text):
                 reply = self._read_answer(record, question, number, text)
-            case Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message):
-                reply = Reply(kind=ReplyKind.REFUSED, message=message)
-            case Failed(kind=FaultKind.BAD_REQUEST, status=status, message=message) if status in _REFUSING:
-                reply = Reply(kind=ReplyKind.REFUSED, message=message)
             case Declined(message=message) | Failed(message=message):
-                reply = Reply(kind=ReplyKind.UNDECIDED, message=message)
+                kind = ReplyKind.REFUSED if is_refusal(record.generation) else ReplyKind.UNDECIDED
+                reply = Reply(kind=kind, message=message)
             case Decided() | None:
                 reply = Reply(kind=ReplyKind.UNDECIDED, message=record.verdict.message)
             case never:

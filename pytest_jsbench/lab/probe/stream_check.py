@@ -18,6 +18,7 @@ from pytest_jsbench.lab.probe.check import (
     ServerFault,
     Setup,
     faulty,
+    first_failure,
     sound,
     undecided,
     without_evidence,
@@ -27,7 +28,8 @@ from pytest_jsbench.lab.probe.questions import PROMPT, keyword_question
 from pytest_jsbench.lab.probe.tool_answers import ProbeTool, call_prompt, make_tool, offer_of
 
 _CHECK = "streaming"
-#: Number of times that each request is sent in each transfer: only an answer that comes again is compared.
+#: Number of times that each request is sent in each transfer: only an answer that comes again is compared. Requests
+#: whose answers differ are sent as often again, since a server may draw one of two answers.
 _TIMES = 2
 _LINE = "data:"
 
@@ -38,15 +40,20 @@ class _Pair:
 
     whole: tuple[Completion, ...]
     streamed: tuple[Completion, ...]
+    #: Whether every call was answered.
+    complete: bool
 
-    @property
-    def complete(self) -> bool:
-        """Whether every call was answered."""
-        return len(self.whole) == len(self.streamed) == _TIMES
+    def add(self, other: _Pair) -> _Pair:
+        """Return the answers of both pairs."""
+        return _Pair(
+            whole=self.whole + other.whole,
+            streamed=self.streamed + other.streamed,
+            complete=self.complete and other.complete,
+        )
 
     def is_steady(self) -> bool:
-        """Whether the model's words are the same each time in the same transfer."""
-        return all(len({_words(each) for each in side}) == 1 for side in (self.whole, self.streamed))
+        """Whether every call was answered, and the model's words are the same each time in the same transfer."""
+        return self.complete and all(len({_words(each) for each in side}) == 1 for side in (self.whole, self.streamed))
 
     def differs(self, value: Callable[[Completion], object]) -> bool:
         """Return whether a value of the answer depends on the transfer, and only on it."""
@@ -93,20 +100,21 @@ def check_streaming(bench: Bench) -> CheckFinding:
     answers: list[CheckAnswer] = []
     pairs: list[_Pair] = []
     for make in _requests(bench):
-        whole = bench.send([make(False)] * _TIMES)
-        streamed = bench.send([make(True)] * _TIMES)
-        answers += [*whole, *streamed]
-        pairs.append(_Pair(whole=_completions(whole), streamed=_completions(streamed)))
+        pair = _send(bench, make, answers)
+        if pair.is_steady() and any(map(pair.differs, (value for _, value in _VALUES.values()))):
+            pair = pair.add(_send(bench, make, answers))
+        pairs.append(pair)
     if (found := without_evidence(_CHECK, answers)) is not None:
         return found
-    compared = [pair for pair in pairs if pair.complete and pair.is_steady()]
-    faults = list(_differences(compared)) if len(compared) == len([pair for pair in pairs if pair.complete]) else []
+    compared = [pair for pair in pairs if pair.is_steady()]
+    faults = list(_differences(compared)) if len(compared) == sum(pair.complete for pair in pairs) else []
     faults += list(_wrong_places(bench)) if bench.plan.path and bench.plan.offers_tools else []
     if faults:
         return faulty(_CHECK, "; ".join(dict.fromkeys(said for _, said in faults)), dict.fromkeys(f for f, _ in faults))
     if len(compared) < len(pairs):
-        failed = next((answer.message for answer in answers if answer.completion is None), "")
-        why = failed or "with temperature 0, the same request has different answers in the same transfer"
+        why = (
+            first_failure(answers) or "with temperature 0, the same request has different answers in the same transfer"
+        )
         return undecided(_CHECK, f"only {len(compared)} of {len(pairs)} requests can be compared: {why}")
     with_calls = sum(bool(pair.whole[0].calls) for pair in compared)
     if bench.plan.offers_tools and not with_calls:
@@ -133,14 +141,19 @@ def _tool_call(bench: Bench, tools: Sequence[ProbeTool], choice: str, *, streame
     return bench.call(Setup.COLD_STRUCTURED, call_prompt(tools), streamed=streamed, offer=offer_of(tools, choice))
 
 
-def _completions(answers: Sequence[CheckAnswer]) -> tuple[Completion, ...]:
-    return tuple(answer.completion for answer in answers if answer.completion is not None)
+def _send(bench: Bench, make: Callable[[bool], Any], answers: list[CheckAnswer]) -> _Pair:
+    """Send a request in one piece and streamed; add what came to the answers of the check."""
+    whole, streamed = (bench.send([make(each)] * _TIMES) for each in (False, True))
+    answers += [*whole, *streamed]
+    completions = [tuple(each.completion for each in side if each.completion is not None) for side in (whole, streamed)]
+    complete = all(len(side) == _TIMES for side in completions)
+    return _Pair(whole=completions[0], streamed=completions[1], complete=complete)
 
 
 def _differences(pairs: Sequence[_Pair]) -> Iterator[tuple[ServerFault, str]]:
     for fault, (name, value) in _VALUES.items():
         different = [pair for pair in pairs if pair.differs(value)]
-        if fault is ServerFault.USAGE_DIFFERS:  # other words are other tokens
+        if fault in (ServerFault.USAGE_DIFFERS, ServerFault.FINISH_DIFFERS):  # other words have other tokens and ends
             different = [pair for pair in different if not pair.differs(_words)]
         if different:
             whole, streamed = (_shown(value(side[0])) for side in (different[0].whole, different[0].streamed))
@@ -176,19 +189,25 @@ def _wrong_places(bench: Bench) -> Iterator[tuple[ServerFault, str]]:
         bench.plan.limit_field: bench.plan.params(Setup.STRUCTURED).max_tokens,
     }
     answers = bench.send([bench.own_call(call_prompt(tools), fields, streamed=streamed) for streamed in (False, True)])
-    reasons = [_finish_reason(answer.answer.body) for answer in answers if answer.completion is not None]
-    if len(set(reasons)) > 1:
-        yield (
-            ServerFault.FINISH_DIFFERS,
-            f"finish reason of calls differs: {reasons[0]} in one piece, {reasons[1]} streamed",
-        )
+    made = [
+        (_calls(answer.completion), _finish_reason(answer.body))
+        for answer in answers
+        if answer.completion is not None and answer.completion.calls
+    ]
+    if len({calls for calls, _ in made}) == 1 and len({reason for _, reason in made}) > 1:  # other calls end otherwise
+        (_, whole), (_, streamed) = made
+        said = f"finish reason of calls differs: {whole} in one piece, {streamed} streamed"
+        yield ServerFault.FINISH_DIFFERS, said
     for answer, transfer in zip(answers, ("in one piece", "streamed"), strict=False):
         if answer.completion is None or not answer.completion.calls:
             continue
-        pieces = list(_pieces(answer.answer.body))
-        if transfer == "streamed" and (why := _wrong_indices(pieces)):
+        pieces = list(_pieces(answer.body))
+        # an engine may join calls that a server does not tell apart
+        names = [get(piece, "function", "name") for piece in pieces]
+        calls = max(len(answer.completion.calls), sum(each.tool.name in names for each in tools))
+        if transfer == "streamed" and (why := _wrong_indices(pieces, calls)):
             yield ServerFault.INDICES_WRONG, f"the indices of streamed calls are {why}"
-        if why := _wrong_ids(pieces, len(answer.completion.calls)):
+        if why := _wrong_ids(pieces, calls, streamed=transfer == "streamed"):
             yield ServerFault.IDS_WRONG, f"the ids of calls {transfer} are {why}"
 
 
@@ -211,24 +230,30 @@ def _finish_reason(body: str) -> str:
     return next((reason for reason in reversed(reasons) if isinstance(reason, str)), "none")
 
 
-def _wrong_indices(pieces: Sequence[Mapping[str, Any]]) -> str:
+def _wrong_indices(pieces: Sequence[Mapping[str, Any]], calls: int) -> str:
     """Return what is wrong with the indices of streamed calls; empty if they are 0, 1, … in order."""
     indices = [piece.get("index") for piece in pieces]
     if any(type(index) is not int for index in indices):
         return "missing"
     seen = list(dict.fromkeys(indices))
-    begun = [piece.get("index") for piece in pieces if get(piece, "function", "name")]
-    if len(set(begun)) < len(begun):
+    if len(seen) < calls:
         return "the same for several calls"
     return "" if seen == list(range(len(seen))) else f"{', '.join(map(str, seen))}"
 
 
-def _wrong_ids(pieces: Sequence[Mapping[str, Any]], calls: int) -> str:
+def _wrong_ids(pieces: Sequence[Mapping[str, Any]], calls: int, *, streamed: bool) -> str:
     """Return what is wrong with the identifiers of calls; empty if each call has its own."""
-    ids = [piece.get("id") for piece in pieces if get(piece, "function", "name")]
-    if any(not isinstance(each, str) or not each for each in ids):
+    named = [piece for piece in pieces if get(piece, "function", "name")]
+    # in a stream, later pieces of a call may repeat the name without the identifier
+    ids: dict[int, list[str]] = {}
+    for number, piece in enumerate(named):
+        index, given = piece.get("index"), piece.get("id")
+        of_call = ids.setdefault(index if streamed and type(index) is int else number, [])
+        of_call += [given] if isinstance(given, str) and given else []
+    if not all(ids.values()):
         return "missing"
-    return "the same for several calls" if len(set(ids)) < min(len(ids), calls) else ""
+    different = {each for given in ids.values() for each in given}
+    return "the same for several calls" if len(different) < min(len(named), calls) else ""
 
 
 def _obstacle(plan: CheckPlan) -> str:
@@ -245,7 +270,6 @@ def _count(plan: CheckPlan) -> int:
 STREAM_CHECKS = (
     Check(
         name=_CHECK,
-        about="whether the same request has the same answer streamed and in one piece",
         calls=_count,
         obstacle=_obstacle,
         run=check_streaming,

@@ -76,7 +76,7 @@ def _faults_of_call(call: CalledTool, tools: Sequence[ProbeTool]) -> Iterator[Se
         # without a strict schema, the model may invent a name
         if all(each.tool.strict for each in tools):
             yield ServerFault.UNKNOWN_TOOL
-    elif _count_values(call.arguments) > 1:
+    elif called.tool.strict and _has_several_values(call.arguments):
         yield ServerFault.ARGUMENTS_JOINED
     elif any(other.accepts(call.arguments) for other in tools if other is not called):
         yield ServerFault.TOOLS_MIXED_UP
@@ -84,17 +84,17 @@ def _faults_of_call(call: CalledTool, tools: Sequence[ProbeTool]) -> Iterator[Se
         yield ServerFault.STRICT_IGNORED
 
 
-def _count_values(text: str) -> int:
-    """Return the number of JSON values in a row."""
-    decoder, place, found = json.JSONDecoder(), 0, 0
-    while place < len(text):
+def _has_several_values(text: str) -> bool:
+    """Return whether a text begins with two JSON values in a row; a text that a server sends may be long."""
+    decoder, place = json.JSONDecoder(), 0
+    for _ in range(2):
         try:
             _, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
-            return found
-        found += 1
-        place += len(text[place:]) - len(text[place:].lstrip(" \t\r\n,"))
-    return found
+            return False
+        rest = text[place:].lstrip(" \t\r\n,")
+        place = len(text) - len(rest)
+    return True
 
 
 #: Words for the faults that calls show.
@@ -113,22 +113,24 @@ class ToolAnswer:
 
     tools: tuple[ProbeTool, ...]
     answer: CheckAnswer
+    #: Whether the answer was streamed.
+    streamed: bool
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is an answer that was not truncated at the token limit."""
+        """Whether there is an answer that the model ended: no token limit, filter or check of the provider did."""
         completion = self.answer.completion
-        return completion is not None and completion.finish_reason is not FinishReason.LENGTH
+        return completion is not None and completion.finish_reason in (FinishReason.STOP, FinishReason.UNKNOWN)
 
     @property
     def calls(self) -> tuple[CalledTool, ...]:
-        """The calls of the answer; empty if the answer was truncated."""
+        """The calls of the answer; empty if the answer is not whole."""
         completion = self.answer.completion
         return completion.calls if completion is not None and self.is_whole else ()
 
     @property
     def is_text(self) -> bool:
-        """Whether the answer is a text that was not truncated."""
+        """Whether the answer is a whole text."""
         return self.is_whole and not self.calls
 
     @property
@@ -137,11 +139,6 @@ class ToolAnswer:
         for call in self.calls:
             for fault in _faults_of_call(call, self.tools):
                 yield call, fault
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the answer was streamed."""
-        return self.answer.call.variant.endswith("-streamed")
 
     def describe(self, call: CalledTool | None = None) -> tuple[tuple[str, str], ...]:
         """Return what the prompt requested and what came, as an example of a fault."""

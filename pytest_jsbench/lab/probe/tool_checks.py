@@ -28,15 +28,14 @@ def _send(
     bench: Bench, tools: Sequence[tuple[tuple[ProbeTool, ...], tuple[ProbeTool, ...]]], choice: ToolMode
 ) -> list[ToolAnswer]:
     """Send a request for each pair of offered and requested tools, streamed and in one piece in turn."""
-    transfers = cycle(bench.plan.transfers(Setup.STRUCTURED))
+    sent = list(zip(tools, cycle(bench.plan.transfers(Setup.STRUCTURED)), strict=False))
     calls = [
-        bench.call(
-            Setup.STRUCTURED, call_prompt(requested), streamed=next(transfers), offer=offer_of(offered, choice.value)
-        )
-        for offered, requested in tools
+        bench.call(Setup.STRUCTURED, call_prompt(requested), streamed=streamed, offer=offer_of(offered, choice.value))
+        for (offered, requested), streamed in sent
     ]
     return [
-        ToolAnswer(tools=offered, answer=answer) for (offered, _), answer in zip(tools, bench.send(calls), strict=False)
+        ToolAnswer(tools=offered, answer=answer, streamed=streamed)
+        for ((offered, _), streamed), answer in zip(sent, bench.send(calls), strict=False)
     ]
 
 
@@ -81,7 +80,8 @@ def check_auto(bench: Bench) -> CheckFinding:
         any(tool.tool.strict and tool.tool.name == call.name for tool in one.tools) for call, one in calls
     )
     if not strict_calls:
-        return undecided("auto_tools", f"the model called a strict tool in none of {len(answers)} answers")
+        why = f"the model called a strict tool in none of {len(answers)} answers"
+        return undecided("auto_tools", why, [each.answer for each in answers])
     return sound("auto_tools", f"{strict_calls} of {strict_calls} calls of a strict tool next to a loose one conform")
 
 
@@ -101,7 +101,8 @@ def check_several(bench: Bench) -> CheckFinding:
         return faulty("several_calls", said, [ServerFault.REQUIRED_IGNORED], texts[0].describe())
     several = [answer for answer in answers if len(answer.calls) > 1]
     if not several:
-        return undecided("several_calls", f"none of {len(answers)} answers has more than one call")
+        why = f"none of {len(answers)} answers has more than one call"
+        return undecided("several_calls", why, [each.answer for each in answers])
     return sound(
         "several_calls", f"{len(several)} of {len(answers)} answers have several calls, and all of them conform"
     )
@@ -142,7 +143,7 @@ def check_description(bench: Bench) -> CheckFinding:
         return found
     tokens = [None if one.completion is None else one.completion.usage.input_tokens for one in answers]
     if len(tokens) < len(tools) or any(count is None for count in tokens):
-        return undecided(check, "the server does not report the number of input tokens")
+        return undecided(check, "the server does not report the number of input tokens", answers)
     without, bare, with_description, with_parameter = (count or 0 for count in tokens)
     if bare <= without:
         return faulty(
@@ -169,14 +170,12 @@ def check_description(bench: Bench) -> CheckFinding:
 TOOL_CHECKS = (
     Check(
         name="auto_tools",
-        about="whether a strict tool next to a loose one is enforced if the model chooses",
         calls=lambda _: _REQUESTS,
         obstacle=lambda plan: plan.lacks_tools,
         run=check_auto,
     ),
     Check(
         name="several_calls",
-        about="whether several calls in one answer each conform to their own tool",
         calls=lambda _: _REQUESTS,
         obstacle=lambda plan: plan.lacks_tools,
         run=check_several,
@@ -184,7 +183,6 @@ TOOL_CHECKS = (
     FORMAT_CHECK,
     Check(
         name="tool_description",
-        about="whether the descriptions of a tool and its parameters reach the model",
         calls=lambda _: 4,
         obstacle=lambda plan: plan.lacks_tools or plan.lacks(Setup.TEXT),
         run=check_description,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -15,10 +16,11 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.engine_secrets import describe
-from pytest_jsbench.lab.probe.calls import ProbeCalls
+from pytest_jsbench.lab.probe.calls import ProbeCall, ProbeCalls
 from pytest_jsbench.lab.probe.check import Bench, CheckFinding
 from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
 from pytest_jsbench.lab.probe.check_plan import plan_checks
+from pytest_jsbench.lab.probe.demo_chat import ChatAnswer, ChatRequest, answer_of_text
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, control_of, ways_of
 from pytest_jsbench.lab.probe.probe_session import open_session
 from pytest_jsbench.lab.probe.question_calls import QuestionCalls
@@ -30,19 +32,29 @@ from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.call_options import Ask
 from pytest_jsbench.settings.options import RecordingOptions
 from tests.support.faulty_chat import PLANTED, FaultyChat, Planted
+from tests.support.openai_wire import SECRET
 from tests.support.provider import Provider
 
 pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
 #: Number of probes of the same server; in one of 20, another statement is accepted.
 PROBES, MAY_DIFFER = 20, 1
-#: Number of probes if the fault depends on concurrent requests, for which the server waits; all must agree.
+#: Number of probes if the fault depends on concurrent requests; all must agree.
 PROBES_UNDER_LOAD = 5
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """Yield a server that knows how many requests the probe is going to send, and how many of them at once."""
+    make = ProbeCalls.make
     with Provider() as running:
+
+        def announce(self: ProbeCalls, calls: Sequence[ProbeCall], *, in_flight: int) -> Any:
+            if isinstance(running.choose, FaultyChat):
+                running.choose.expect(len(calls), at_once=in_flight)
+            return make(self, calls, in_flight=in_flight)
+
+        monkeypatch.setattr(ProbeCalls, "make", announce)
         yield running
 
 
@@ -211,3 +223,197 @@ def test_refused_tools_are_no_fault(provider: Provider) -> None:
 
     assert {name: each["outcome"] for name, each in found.items()} == dict.fromkeys(found, "refused")
     assert all("tools are not supported" in each["said"] for each in found.values())
+
+
+def test_every_request_turns_reasoning_off_if_told_how(provider: Provider) -> None:
+    off = '--no-reasoning={"enable_thinking": false}'
+    names = ("several_calls", "seed", "stop", "mixed_load", "after_load")
+
+    found = check(provider, FaultyChat(), off, f"--checks={','.join(names)}", "--concurrency=1,2", "--calls=1")
+
+    assert tuple(found) == names
+    assert [asked.body for asked in provider.asked if asked.body.get("enable_thinking") is not False] == []
+
+
+def test_key_in_a_finish_reason_is_not_printed(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quote(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        return replace(answer, finish=f"tool_calls for {SECRET}") if request.streaming and answer.calls else answer
+
+    monkeypatch.setenv("PROBED_KEY", SECRET)
+    server = FaultyChat(Planted(check="streaming", fault="", answer=quote))
+    options = ("--api-key-env=PROBED_KEY", "--checks=streaming", "--concurrency=1", "--calls=1")
+
+    (finding,) = check(provider, server, *options).values()
+
+    assert "finish reason of calls differs" in finding["said"]
+    assert SECRET not in json.dumps(finding)
+    assert f"tool_calls for {'*' * len(SECRET)}" in finding["said"]
+
+
+def answer_in_turn(*kinds: str) -> Callable[[ChatAnswer, ChatRequest], ChatAnswer]:
+    """Return a function that answers requests with two tools with calls, or with a text that is truncated, in turn."""
+    waiting = cycle(kinds)
+
+    def answer(sound: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if len(request.tools) < 2 or next(waiting) == "calls":
+            return sound
+        return ChatAnswer(text="I would rather", finish="length", input_tokens=sound.input_tokens)
+
+    return answer
+
+
+def test_finish_reasons_of_calls_and_of_a_text_are_not_compared(provider: Provider) -> None:
+    planted = Planted(check="streaming", fault="", answer=answer_in_turn("calls", "text"))
+
+    found = probe_planted(provider, planted)
+
+    assert (found["outcome"], found["faults"]) == ("undecided", [])
+    assert found["said"].startswith("only 3 of 4 requests can be compared: with temperature 0")
+
+
+def change_pieces(change: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> Callable[[Iterator[str]], Iterator[str]]:
+    """Return a function that replaces each event with a call by events with pieces of it."""
+
+    def events(sent: Iterator[str]) -> Iterator[str]:
+        for event in sent:
+            if '"tool_calls"' not in event.partition('"finish_reason"')[0]:
+                yield event
+                continue
+            chunk = json.loads(event.removeprefix("data:"))
+            (call,) = chunk["choices"][0]["delta"]["tool_calls"]
+            for piece in change(call):
+                chunk["choices"][0]["delta"]["tool_calls"] = [piece]
+                yield f"data: {json.dumps(chunk)}\n\n"
+
+    return events
+
+
+def repeat_name(call: dict[str, Any], *, with_id: bool) -> list[dict[str, Any]]:
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    pieces = [{**call, "function": {"name": name, "arguments": part}} for part in (arguments[:5], arguments[5:])]
+    return pieces if with_id else [pieces[0], {key: value for key, value in pieces[1].items() if key != "id"}]
+
+
+@pytest.mark.parametrize("with_id", [True, False])
+def test_name_that_each_piece_of_a_call_repeats_is_no_fault(provider: Provider, with_id: bool) -> None:
+    repeat = change_pieces(lambda call: repeat_name(call, with_id=with_id))
+
+    found = probe_planted(provider, Planted(check="streaming", fault="", events=repeat))
+
+    assert found["outcome"] == "ok", found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda call: {**call, "index": 0, "id": "1"}, "the indices of streamed calls are the same for several calls"),
+        (lambda call: {**call, "index": call["index"] + 1}, "the indices of streamed calls are 1, 2"),
+        (lambda call: {**call, "index": [0]}, "the indices of streamed calls are missing"),
+        (lambda call: {**call, "id": ["1"]}, "the ids of calls streamed are missing"),
+        (lambda call: {**call, "id": "1"}, "the ids of calls streamed are the same for several calls"),
+    ],
+)
+def test_wrong_indices_and_ids_of_streamed_calls_are_described(
+    provider: Provider, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
+) -> None:
+    planted = Planted(check="streaming", fault="", events=change_pieces(lambda call: [change(call)]))
+
+    found = probe_planted(provider, planted)
+
+    assert found["outcome"] == "fault"
+    assert said in found["said"].split("; ")
+
+
+def tell_in_turn(texts: str, finishes: str = "ssss") -> Callable[[ChatAnswer, ChatRequest], ChatAnswer]:
+    """Return a function that answers requests for a story with texts and finish reasons by their letters, in turn."""
+    words, ends = cycle(texts), cycle(finishes)
+    reasons = {"s": "stop", "l": "length"}
+
+    def answer(sound: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if request.wanted:
+            return sound
+        return replace(sound, text=f"The sea was calm in {next(words)}.", finish=reasons[next(ends)])
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("texts", "finishes", "faults"),
+    [
+        ("aabbabba", "s", []),
+        ("aabbaabc", "s", []),
+        ("aabbbbaa", "s", []),
+        ("aabbaabb", "s", ["text_differs"]),
+        # other words may end otherwise
+        ("aabb", "ssll", ["text_differs"]),
+        ("a", "ssll", ["finish_differs"]),
+        ("a", "sslllsls", []),
+    ],
+)
+def test_difference_between_transfers_counts_only_if_it_comes_again(
+    provider: Provider, texts: str, finishes: str, faults: list[str]
+) -> None:
+    planted = Planted(check="streaming", fault="", answer=tell_in_turn(texts, finishes))
+
+    found = probe_planted(provider, planted)
+
+    assert found["faults"] == faults
+    assert (found["outcome"] == "fault") is bool(faults)
+
+
+Body = Mapping[str, Any]
+
+
+def answer_briefly(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+    """Return one call if it is required, or a text that is short and depends on the stop sequence."""
+    if request.choice == "required":
+        return replace(answer, calls=answer.calls[:1])
+    return answer_of_text("Never." if request.stop else "Once upon a time.", request)
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "matches", "answer"),
+    [
+        ("auto_tools", 1, lambda body: "tools" in body, answer_briefly),
+        ("several_calls", 1, lambda body: "tools" in body, answer_briefly),
+        ("format_with_tools", 100, lambda body: "tools" not in body, None),
+        ("format_with_tools", 1, lambda body: "tools" in body and "response_format" not in body, None),
+        ("tool_description", 1, lambda body: "tools" in body, None),
+        ("temperature", 1, lambda body: body.get("temperature") == 0, None),
+        ("temperature", 1, lambda body: body.get("temperature") == 1, None),
+        ("seed", 1, lambda body: "seed" in body, None),
+        ("seed", 100, lambda body: body.get("seed", 0) > 11, None),
+        ("max_tokens", 1, lambda body: body.get("max_tokens") == 16, answer_briefly),
+        ("stop", 1, lambda body: "stop" in body, answer_briefly),
+    ],
+)
+def test_failed_call_is_the_reason_why_a_check_is_undecided(
+    provider: Provider,
+    name: str,
+    most: int,
+    matches: Callable[[Body], bool],
+    answer: Callable[[ChatAnswer, ChatRequest], ChatAnswer] | None,
+) -> None:
+    left = iter(range(most))
+    server = FaultyChat(refuses=lambda body: matches(body) and next(left, None) is not None)
+    server.planted = None if answer is None else Planted(check=name, fault="", answer=answer)
+
+    found = check(provider, server, f"--checks={name}", "--concurrency=1", "--calls=1")
+
+    assert found[name]["outcome"] == "undecided"
+    assert "tools are not supported" in found[name]["said"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_fault_next_to_a_format_is_said_to_be_absent_without_one_only_if_there_were_calls(
+    provider: Provider, alone: bool
+) -> None:
+    def ignore(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if request.schema is None:
+            return answer if alone else replace(answer, calls=(), text="no")
+        return replace(answer, calls=tuple(replace(call, arguments="{}") for call in answer.calls))
+
+    found = probe_planted(provider, Planted(check="format_with_tools", fault="", answer=ignore))
+
+    assert found["faults"] == ["strict_ignored"]
+    assert found["said"].endswith("but not without one") is alone
