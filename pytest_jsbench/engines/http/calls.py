@@ -239,13 +239,13 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
 
 
 def _read_function(declared: Mapping[str, Any]) -> Any:
-    """Return a function of Gemini's API with its parameters as JSON Schema, which other APIs have from the start."""
+    """Return a function of Gemini's API as OpenAI's declares it, with its parameters as JSON Schema."""
     parameters = declared.get("parameters")
     if not isinstance(parameters, dict):
-        return declared
+        return {**declared, "type": "function"}
     from pytest_jsbench.datasets.sources.gemini_notation import from_gemini
 
-    return {**declared, "parameters": from_gemini(parameters)}
+    return {**declared, "type": "function", "parameters": from_gemini(parameters)}
 
 
 def tools_of_offer(offer: ToolOffer) -> Tools:

@@ -90,6 +90,16 @@ def test_tool_without_parameters_takes_an_object() -> None:
     assert tools.schemas == {"a": {"type": "object"}, "bash": {"type": "object"}}
 
 
+@pytest.mark.parametrize(("others", "required"), [([], True), ([{"googleSearch": {}}], False)])
+def test_function_of_gemini_without_parameters_can_be_required(others: list[Any], required: bool) -> None:
+    body = {"tools": [{"functionDeclarations": [{"name": "a"}]}, *others], "toolConfig": gemini("ANY")}
+
+    tools = read_tools(body)
+
+    assert tools is not None
+    assert (tools.schemas, tools.required) == ({"a": {"type": "object"}}, required)
+
+
 @pytest.mark.parametrize("tools", [None, 3, "x", [], [3, None, {"function": 5}], {"a": 1}])
 def test_read_tools_returns_none_without_tools(tools: object) -> None:
     assert read_tools({"tools": tools, "tool_choice": "required"}) is None
