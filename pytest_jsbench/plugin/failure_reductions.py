@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin.progress import from_here, write_line
+from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, prepare_folder, write_files
 from pytest_jsbench.run.reduction.reduction import INTERRUPTED, Reduction, ReductionOptions, reduce_target
@@ -49,7 +50,7 @@ def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[
 def _reduce_each(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
     limits = _share_of_limits(context, most)
     found = False
-    for record, pattern in _distinct_failures(run, most):
+    for record, pattern in _distinct_failures(run, most, replaying=_replaying_variants(context)):
         found = True
         name = str(record.key)
         write_line(context.config, f"jsbench: reducing {name} ({pattern.text}), at most {MOST_CALLS} calls")
@@ -93,13 +94,23 @@ def _share_of_limits(context: RunContext, most: int) -> RateLimits:
     return replace(limits, max_cost=left / most)
 
 
-def _distinct_failures(run: Run, most: int) -> Iterator[tuple[Record, FailurePattern]]:
-    """Yield the first attempts whose failures have different identities, and may have a schema as cause."""
+def _replaying_variants(context: RunContext) -> set[str]:
+    """Return the variants that replay the answers of another run, and have no engine for new schemas."""
+    return {name for name, ask in context.plan.spec.asks.items() if ask.engine in RECORDED}
+
+
+def _distinct_failures(run: Run, most: int, *, replaying: Collection[str]) -> Iterator[tuple[Record, FailurePattern]]:
+    """
+    Yield the first attempts whose failures have different identities, and may have a schema as cause; without those of
+    the variants that replay answers.
+    """
     seen: set[tuple[object, ...]] = set()
     for outcome in run.outcomes:
         if not outcome.failing:
             continue
         record = outcome.read()
+        if record.variant in replaying:
+            continue
         try:
             pattern = FailurePattern.of(record)
         except ReductionError:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.plugin import failure_reductions
+from pytest_jsbench.run.reduction.same_failure import FailurePattern
 from tests.support.bench import Bench
 
 TEXT = {"type": "object", "properties": {"acme": {"type": "string"}, "n": {"type": "integer"}}, "required": ["acme"]}
@@ -70,6 +71,31 @@ def test_failures_of_other_processes_are_reduced(failing: Bench) -> None:
     assert sum(line.startswith("reduced") for line in result.outlines) == 1
 
 
+def test_failures_of_a_variant_that_replays_answers_are_passed_over(failing: Bench) -> None:
+    failing.run(*ENGINE)
+    failing.write(
+        {
+            "pyproject.toml": f"""
+            [tool.pytest.ini_options]
+            [[tool.jsbench.variants]]
+            name = "before"
+            engine = "replay"
+            engine_option = {{ records = "{failing.run_in().as_posix()}" }}
+            [[tool.jsbench.variants]]
+            name = "now"
+            engine = "scripted"
+            engine_option = {{ answers = "empties:empty" }}
+            """
+        }
+    )
+
+    options = ("--jsbench-dataset=schemas", "--jsbench-output=both", "--jsbench-reduce=1")
+    result = failing.run_only("--jsbench-variants=all", *options)
+
+    (line,) = (line for line in result.outlines if line.startswith("reduced"))
+    assert "orders::a: schema_violation (minLength)" in line
+
+
 def test_without_the_option_nothing_is_reduced(failing: Bench) -> None:
     result = failing.run(*ENGINE)
 
@@ -112,32 +138,35 @@ def test_attempts_of_one_case_with_different_failures_are_each_reduced(bench: Be
 
 
 @pytest.mark.parametrize(
-    ("place", "error", "lines"),
+    ("holder", "name", "error", "lines"),
     [
         (
+            failure_reductions,
             "make_target",
             KeyboardInterrupt(),
             ["reduced * interrupted: the other failures were not reduced"],
         ),
         (
+            failure_reductions,
             "write_files",
             OSError(28, "No space left on device"),
             [f"reduced * orders::{name} was not reduced: OSError: *" for name in "ac"],
         ),
         (
-            "_distinct_failures",
+            FailurePattern,
+            "of",
             RecordError("the file has changed"),
             ["reduced * ended early: the file has changed"],
         ),
     ],
 )
 def test_run_is_complete_if_a_reduction_cannot_end(
-    failing: Bench, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException, lines: list[str]
+    failing: Bench, monkeypatch: pytest.MonkeyPatch, holder: object, name: str, error: BaseException, lines: list[str]
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(failure_reductions, place, fail)
+    monkeypatch.setattr(holder, name, fail)
 
     result = failing.run(*ENGINE, "--jsbench-reduce=2", "--junit-xml=junit.xml")
 
