@@ -94,6 +94,11 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.passes == len(self.attempts)
 
     @property
+    def failed(self) -> bool:
+        """Whether some attempt failed with an outcome that gives information about the model."""
+        return self.passes < len(self.decided)
+
+    @property
     def decided(self) -> tuple[str, ...]:
         """Outcomes of the attempts that give information about the model."""
         return tuple(end for end in self.attempts if end not in UNDECIDED)
@@ -167,10 +172,13 @@ def outcomes(
     Return the outcome of each case, in the order of the plan, without the cases that have a broken schema.
 
     Measurements are included if `costs` is given, even if some or all costs are unknown. If an application makes
-    several calls for the same answer, only the last call counts, as an attempt at the case of the first call.
+    several calls for the same answer, only the last call counts, as an attempt at the case of the first call. A variant
+    that cannot rewrite a case has no attempt at it, planned or made.
     """
     plan = Counter(planned)
-    made = list(attempts)
+    recorded = list(attempts)
+    plan.subtract(attempt.key for attempt in recorded if attempt.not_rewritten)
+    made = [attempt for attempt in recorded if not attempt.not_rewritten]
     first: dict[Attempt, CaseKey] = {}
     for attempt in made:
         if attempt.called_again:

@@ -169,8 +169,7 @@ class Expectations:
             from pytest_jsbench.metrics.summary import summarize
 
             quarantine = Quarantine.of_run(self.quarantine, run.metadata)
-            variants = list(summary.variants.values()) or [summary]
-            report = quarantine.report([each.outcomes for each in variants], self.keys)
+            report = quarantine.report(summary.outcomes, self.keys)
             left_out = report.left_out
             deciding = summarize(leave_out(run, left_out))
         judged = deciding or summary
