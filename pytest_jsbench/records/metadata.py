@@ -28,7 +28,7 @@ _OWN = (
 #: Fields that a variant contains only if they have a value.
 _OMITTED_IN_VARIANT = ("repairs", "rewrite")
 #: Fields that files contain only if they have a value.
-_OMITTED_IF_EMPTY = (
+OMITTED_IF_EMPTY = (
     *("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite"),
     *("rate", "plain_share", "slo"),
 )
@@ -239,7 +239,7 @@ class RunMetadata:
         ]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
         data["fault_reports"] = [to_json(report) for report in self.fault_reports]
-        omitted = {name for name in _OMITTED_IF_EMPTY if not data[name]}
+        omitted = {name for name in OMITTED_IF_EMPTY if not data[name]}
         if self.entry is Entry.PYTEST:
             omitted.add("entry")
         return {name: value for name, value in data.items() if name not in omitted}

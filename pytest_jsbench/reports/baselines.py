@@ -25,8 +25,7 @@ _KEPT = (
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
     "comparers",
     "served",
-    "repairs",
-    "rewrite",
+    *("repairs", "rewrite", "rate", "plain_share"),
 )
 
 
