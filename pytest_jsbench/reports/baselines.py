@@ -102,7 +102,11 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
 def against(
     baseline: Evaluation, metadata: RunMetadata, summary: Summary, *, without: Collection[CaseKey] = ()
 ) -> dict[str, Comparison]:
-    """Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases."""
+    """
+    Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases.
+
+    Cases that a rewritten variant leaves out, and that other variants have, have not vanished from it.
+    """
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
@@ -110,5 +114,7 @@ def against(
         now = summary.variants.get(name, summary).outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
         compared = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
-        comparisons[name] = replace(compared, ratchet=Ratchet.of(before, now))
+        left_out = summary.outcomes.keys() - now.keys() if ours.get(name, metadata).rewrite else frozenset()
+        expected = {key: outcome for key, outcome in before.items() if key not in left_out}
+        comparisons[name] = replace(compared, ratchet=Ratchet.of(expected, now))
     return comparisons
