@@ -17,7 +17,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.metrics.trigger_comparison import Triggers
 from pytest_jsbench.values import Match
-from pytest_jsbench.values.value_digests import EqualPairs, ValueDigestFacts, count_equal_pairs
+from pytest_jsbench.values.value_digests import EqualPairs, count_equal_pairs, group_digests
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
@@ -112,6 +112,10 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def flaky(self) -> bool:
         """Whether some attempts at the case passed and others failed."""
         return 0 < self.passes < len(self.decided)
+
+    def has_same_schema(self, other: CaseOutcome) -> bool:
+        """Return whether another outcome is of a case with the same schema; an unknown schema counts as the same."""
+        return not (self.schema and other.schema) or self.schema == other.schema
 
     def first(self, count: int) -> CaseOutcome:
         """Return the case outcome reduced to the first `count` attempts."""
@@ -241,10 +245,7 @@ def _triggered(attempt: AttemptFacts) -> bool | None:
 
 def _count_agreement(attempts: Iterable[AttemptFacts]) -> tuple[int, int] | None:
     """Return the number of equal pairs of answers, and of all pairs, within each variant; None without pairs."""
-    of_variant: dict[str, list[ValueDigestFacts]] = {}
-    for attempt in attempts:
-        if attempt.value_digest is not None:
-            of_variant.setdefault(attempt.variant, []).append(attempt.value_digest)
+    of_variant = group_digests((attempt.variant, attempt.value_digest) for attempt in attempts)
     pairs = sum(map(count_equal_pairs, of_variant.values()), EqualPairs(0, 0))
     return (pairs.equal, pairs.compared) if pairs.compared else None
 

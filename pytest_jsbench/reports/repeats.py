@@ -9,7 +9,7 @@ from pytest_jsbench.metrics.figure import Figure, Kind
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.records.setting_differences import settings_of
 from pytest_jsbench.reports.blocks import Column, Fact, TableBlock, share_text
-from pytest_jsbench.values.value_digests import count_equal_pairs_by_field
+from pytest_jsbench.values.value_digests import count_equal_pairs_by_field, group_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.values.value_digests import ValueDigestFacts
 
 _MOST_NAMED = 5
 #: Maximum number of rows in a table of fields.
@@ -62,10 +61,7 @@ def table_of_agreement(total: Metrics) -> TableBlock:
 
 def find_differing_fields(attempts: Iterable[AttemptFacts]) -> dict[tuple[CaseKey, str], tuple[str, ...]]:
     """Return, by case and variant, the names of the fields whose values differ between the conforming answers."""
-    by_case: dict[tuple[CaseKey, str], list[ValueDigestFacts]] = {}
-    for attempt in attempts:
-        if attempt.value_digest is not None:
-            by_case.setdefault((attempt.key, attempt.variant), []).append(attempt.value_digest)
+    by_case = group_digests(((attempt.key, attempt.variant), attempt.value_digest) for attempt in attempts)
     differing = {
         case: tuple(name for name, pairs in count_equal_pairs_by_field(digests).items() if pairs.equal < pairs.compared)
         for case, digests in by_case.items()
