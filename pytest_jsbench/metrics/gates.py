@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.text import format_count
+from pytest_jsbench.core.text import format_count, list_names
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.runs import RunStatus, RunVerdict
 
@@ -279,8 +279,7 @@ def _describe_failures(ending: Ending) -> Iterator[str]:
 
 
 def _list_tests(tests: Sequence[str], what: str) -> str:
-    more = f" and {len(tests) - _MOST_TESTS:,} more" if len(tests) > _MOST_TESTS else ""
-    return f"{format_count(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
+    return f"{format_count(len(tests), 'test')} {what}: {list_names(tests, _MOST_TESTS)}"
 
 
 def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:
