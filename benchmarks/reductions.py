@@ -73,7 +73,7 @@ def row_of(result: dict[str, Any], *, reproduced: bool) -> tuple[str, ...]:
         f"{result['bytes_before']:,} → {result['bytes_after']:,}",
         str(result["calls"]),
         f"`{json.dumps(schema)}`",
-        what.replace("|", "\\|"),
+        what,
         "yes" if reproduced else "no",
     )
 
@@ -99,7 +99,8 @@ def main() -> None:
                 continue
             task, _, name = case.partition("::")
             reproduced = result["shareable"] and reproduce(result, path / "reduced" / f"{task}.{name}")
-            print(f"| {' | '.join(row_of(result, reproduced=reproduced))} |", flush=True)
+            cells = [cell.replace("|", "\\|") for cell in row_of(result, reproduced=reproduced)]
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

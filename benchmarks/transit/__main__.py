@@ -27,10 +27,10 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "openai": {"openai": "3.57.0"},
     "anthropic": {"anthropic": "2.14.0"},
     "google-genai": {"google-genai": "3.6.1"},
-    "instructor": {"instructor": "1.17.0"},
-    "pydantic-ai": {"pydantic-ai-slim[openai]": "2.68.0"},
-    "langchain-openai": {"langchain-openai": "1.7.4"},
-    "litellm": {"litellm": "1.110.2"},
+    "instructor": {"instructor": "1.17.0", "openai": "3.3.0"},
+    "pydantic-ai": {"pydantic-ai-slim[openai]": "2.68.0", "openai": "3.57.0"},
+    "langchain-openai": {"langchain-openai": "1.7.4", "openai": "3.57.0"},
+    "litellm": {"litellm": "1.110.2", "openai": "3.57.0"},
 }
 #: Module that measures the clients of an environment.
 _MEASUREMENT = "benchmarks.transit.measurement"
@@ -38,17 +38,27 @@ NODE_PINS = {"ai": "6.0.326", "@ai-sdk/openai": "3.0.141", "zod": "4.6.7"}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the measured clients, and of the libraries with their types, by name."""
-    pins = {name.partition("[")[0]: version for each in ENVIRONMENTS.values() for name, version in each.items()}
+    """
+    Return the versions of the measured clients, and of the libraries with their types, by name.
+
+    The version of `openai` is that of the client itself, not that with which instructor is measured.
+    """
+    pins: dict[str, str] = {}
+    for each in ENVIRONMENTS.values():
+        for name, version in each.items():
+            pins.setdefault(name.partition("[")[0], version)
     return {**pins, **_PYDANTIC, "ai": NODE_PINS["ai"], "zod": NODE_PINS["zod"]}
 
 
 def _measure_all(directory: Path) -> Iterator[tuple[str, Any]]:
-    for client, pins in ENVIRONMENTS.items():
-        python = install_python(directory / client, {**_PYDANTIC, **pins}, needs_this_package=True)
+    pythons = {
+        client: install_python(directory / client, {**_PYDANTIC, **pins}, needs_this_package=True)
+        for client, pins in ENVIRONMENTS.items()
+    }
+    for client, python in pythons.items():
         yield from run_module(python, _MEASUREMENT, client).items()
     program = install_node(directory, NODE_PINS, Path(__file__).with_name("ai_sdk.mjs"))
-    yield from run_module(python, _MEASUREMENT, "--program", program).items()
+    yield from run_module(pythons["openai"], _MEASUREMENT, "--program", program).items()
 
 
 def main() -> None:

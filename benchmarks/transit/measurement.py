@@ -6,13 +6,10 @@ import argparse
 import contextlib
 import json
 import logging
-import re
 import subprocess
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,7 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from pytest_jsbench.fixture.contract import Contract
 from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
-from pytest_jsbench.records.transit import SchemaInTransit, Transit
-from pytest_jsbench.schemas.schema_comparison import compare_schemas
+from pytest_jsbench.records.transit import Transit
 
 #: What became of a schema: the fields of a SchemaInTransit, or the client's error in `error`.
 Measured = dict[str, Any]
@@ -65,70 +61,6 @@ def _error_of(send: Callable[[str], object], url: str) -> str:
     return ""
 
 
-def measure_gemini(send: Callable[[str], object], declared: Schema) -> Measured:
-    """Return what became of a schema in a request of Gemini's API, which the endpoint does not serve."""
-    bodies: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_error(400)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        error = _error_of(send, f"http://127.0.0.1:{server.server_address[1]}")
-        server.shutdown()
-    if not bodies:
-        return {"error": error}
-    config = bodies[0]["generationConfig"]
-    for name in ("responseSchema", "responseJsonSchema"):
-        if name in config:
-            found = compare_schemas(declared, as_json_schema(config[name]))
-            sent = SchemaInTransit(
-                place=f"/generationConfig/{name}",
-                relation=found.relation,
-                differences=found.differences,
-                accepted=found.accepted,
-                rejected=found.rejected,
-                reason=found.reason,
-            )
-            values: Measured = to_json(sent)
-            return values
-    return {"relation": "absent"}
-
-
-#: Gemini's API accepts the names of fields also as in protocol buffers: `max_items` for `maxItems`.
-_UNDERSCORE = re.compile("_([a-z])")
-_INTEGERS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-
-
-def as_json_schema(schema: Any) -> Any:
-    """Return a schema of Gemini's dialect, an extension of OpenAPI 3.0, as a schema of draft 2020-12."""
-    if isinstance(schema, list):
-        return [as_json_schema(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    read: dict[str, Any] = {}
-    for name, value in schema.items():
-        keyword = _UNDERSCORE.sub(lambda letter: letter[1].upper(), name)
-        if keyword == "type" and isinstance(value, str):
-            read["type"] = value.lower()
-        elif keyword in ("properties", "$defs", "defs"):
-            read[keyword] = {key: as_json_schema(each) for key, each in value.items()}
-        elif keyword in ("items", "anyOf", "prefixItems", "additionalProperties"):
-            read[keyword] = as_json_schema(value)
-        elif keyword in _INTEGERS:
-            read[keyword] = int(value)
-        elif keyword not in ("nullable", "propertyOrdering"):
-            read[keyword] = value
-    if schema.get("nullable") is True:
-        return {"anyOf": [read, {"type": "null"}]}
-    return read
-
-
 def measure_clients(server: EndpointServer, clients: list[str]) -> Iterator[tuple[str, dict[str, Measured]]]:
     """Yield what became of each type's schema, by client."""
     for client in clients:
@@ -139,10 +71,7 @@ def measure_clients(server: EndpointServer, clients: list[str]) -> Iterator[tupl
             def send(url: str, client: str = client, shape: Any = shape) -> object:
                 return SENDERS[client](url, shape)
 
-            if client == "google-genai":
-                cells[title] = measure_gemini(send, declared)
-            else:
-                cells[title] = measure(server, send, declared)
+            cells[title] = measure(server, send, declared)
             print(client, title, cells[title].get("relation", cells[title]), sep=" | ", file=sys.stderr, flush=True)
         yield client, cells
 

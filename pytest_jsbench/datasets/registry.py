@@ -22,7 +22,7 @@ from pytest_jsbench.core.extensions import find_entry_points, is_reference, load
 from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, Selection, SkippedPart
 from pytest_jsbench.datasets.folders import files_below, is_user_file
-from pytest_jsbench.datasets.source_names import REQUESTS, SERVER, may_be_bfcl, split_document
+from pytest_jsbench.datasets.source_names import REQUESTS, SERVER, category_of_bfcl, split_document
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -182,10 +182,11 @@ def is_published(source: str) -> bool:
     """
     path = Path(source).expanduser()
     parts = split_document(source)
-    if may_be_bfcl(path) or (parts is not None and parts[1] == REQUESTS):
+    # the name may be a pattern, such as BFCL_v4_live_*.json
+    if category_of_bfcl(Path(path.name.replace("*", "_"))) or (parts is not None and parts[1] == REQUESTS):
         return True
     if path.is_dir():
-        return _has_tables(path) or any(may_be_bfcl(file) for file in files_below(path) if file.parent == path)
+        return _has_tables(path) or any(map(category_of_bfcl, path.iterdir()))
     if source.startswith(SERVER) or path.is_file() or parts is not None or glob.has_magic(source):
         return False
     return not _is_python(source) or source in _installed_datasets()

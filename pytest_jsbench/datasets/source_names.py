@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 #: Prefix of the command or URL of an MCP server.
 SERVER = "mcp:"
 #: Word after a file's name and an @, if each line of the file is a request with tools.
 REQUESTS = "requests"
+_BFCL = re.compile(r"BFCL_v\d{1,3}_(?P<category>\w{1,100})\.json")
 
 
 def split_document(source: str, folder: Path = Path()) -> tuple[str, str] | None:
@@ -22,6 +24,7 @@ def split_document(source: str, folder: Path = Path()) -> tuple[str, str] | None
     return None
 
 
-def may_be_bfcl(path: Path) -> bool:
-    """Return whether the file's name begins as those of the Berkeley Function Calling Leaderboard (BFCL) do."""
-    return path.name.startswith("BFCL_v")
+def category_of_bfcl(path: Path) -> str | None:
+    """Return the category in a file name of the Berkeley Function Calling Leaderboard (BFCL), or None."""
+    named = _BFCL.fullmatch(path.name)
+    return None if named is None else named["category"]

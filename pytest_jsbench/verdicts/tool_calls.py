@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
-from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import Completion, FinishReason
 from pytest_jsbench.core.loose_text import loosen
 from pytest_jsbench.core.text import printable
@@ -90,7 +89,8 @@ def decide_offered(completion: Completion, offer: ToolOffer, judge: ArgumentsJud
     if verdict is None:
         verdict = next((verdict for verdict in verdicts if not verdict.passed), None)
     if verdict is None:
-        unexpected = _compare_with_expected(completion.calls, offer, judge)
+        instances = [verdict.instance for verdict in verdicts]
+        unexpected = _compare_with_expected(completion.calls, instances, offer, judge)
         verdict = verdicts[0] if unexpected is None else unexpected
     return structs.replace(verdict, conforming_calls=conforming)
 
@@ -180,8 +180,14 @@ def _has_no_parameters(schema: Schema) -> bool:
     return schema.keys() <= _KEYWORDS_WITHOUT_PARAMETERS and not any(named)
 
 
-def _compare_with_expected(calls: Sequence[CalledTool], offer: ToolOffer, judge: ArgumentsJudge) -> Verdict | None:
-    """Return the verdict on conforming calls that are not those that the case expects; None if they are."""
+def _compare_with_expected(
+    calls: Sequence[CalledTool], instances: Sequence[object], offer: ToolOffer, judge: ArgumentsJudge
+) -> Verdict | None:
+    """
+    Return the verdict on conforming calls that are not those that the case expects; None if they are.
+
+    `instances` are the JSON values of the arguments, as the judge has parsed them.
+    """
     demanded = offer.demanded
     if demanded is None:
         return None
@@ -199,7 +205,7 @@ def _compare_with_expected(calls: Sequence[CalledTool], offer: ToolOffer, judge:
         order = ", ".join(printable(call.name, _LONGEST_NAME) for call in demanded)
         verdict = _wrong_tool(calls[0].name, ORDER, f"the tools were called in another order; expected {order}")
         return _conforming(verdict)
-    return _compare_arguments(calls, demanded, in_order=offer.in_order, judge=judge)
+    return _compare_arguments(calls, instances, demanded, in_order=offer.in_order, judge=judge)
 
 
 def _conforming(verdict: Verdict) -> Verdict:
@@ -217,15 +223,20 @@ def _list_calls(names: Counter[str]) -> str:
 
 
 def _compare_arguments(
-    calls: Sequence[CalledTool], demanded: Sequence[ExpectedCall], *, in_order: bool, judge: ArgumentsJudge
+    calls: Sequence[CalledTool],
+    instances: Sequence[object],
+    demanded: Sequence[ExpectedCall],
+    *,
+    in_order: bool,
+    judge: ArgumentsJudge,
 ) -> Verdict | None:
     """
     Return the verdict on calls of the expected tools with other arguments than the case expects; None if each call can
     be assigned to an expected call.
     """
     verdicts = [
-        [_judge_expected(call, expected, judge) for expected in demanded if expected.name == call.name]
-        for call in calls
+        [_judge_expected(call, instance, expected, judge) for expected in demanded if expected.name == call.name]
+        for call, instance in zip(calls, instances, strict=True)
     ]
     by_tool: dict[str, list[int]] = {}
     for number, call in enumerate(calls):
@@ -243,27 +254,25 @@ def _compare_arguments(
     return None
 
 
-def _judge_expected(call: CalledTool, expected: ExpectedCall, judge: ArgumentsJudge) -> Verdict:
+def _judge_expected(call: CalledTool, instance: object, expected: ExpectedCall, judge: ArgumentsJudge) -> Verdict:
     """Judge the arguments by the expected arguments, which need not name all arguments."""
     if expected.arguments is True:
         return Verdict(failure_type=None, valid=True)
     text = call.arguments.strip() or "{}"
-    verdict = judge.judge(expected.arguments, _loosen_arguments(text, expected.loose) if expected.loose else text)
+    if expected.loose:
+        text = json.dumps(_loosen_arguments(instance, expected.loose))
+    verdict = judge.judge(expected.arguments, text)
     # arguments that the case does not mention are right, so they are not extra fields
     if verdict.valid:
         return Verdict(failure_type=None, valid=True)
     return structs.replace(verdict, message=f"{verdict.message}{_LOOSELY}") if expected.loose else verdict
 
 
-def _loosen_arguments(text: str, names: Sequence[str]) -> str:
+def _loosen_arguments(arguments: object, names: Sequence[str]) -> object:
     """Return the arguments with the texts of the named ones in the form in which they are compared."""
-    try:
-        arguments = parse_json(text)
-    except Unreadable:
-        return text  # the judge reports what is wrong
     if not isinstance(arguments, Mapping):
-        return text
-    return json.dumps({name: loosen(value) if name in names else value for name, value in arguments.items()})
+        return arguments
+    return {name: loosen(value) if name in names else value for name, value in arguments.items()}
 
 
 def _find_wrong_in_order(rows: Sequence[Sequence[Verdict]]) -> Verdict | None:

@@ -253,6 +253,15 @@ def test_a_loose_argument_is_compared_without_case_and_punctuation(judge: Judge,
     assert decided(judge, expecting_loosely("oslono"), *weather(city)).passed
 
 
+@pytest.mark.parametrize("text", ['```json\n{"city": "oslo no"}\n```', '{"city": "oslo no", "city": "Oslo, NO"}'])
+def test_a_loose_argument_is_read_as_the_judge_has_read_it(judge: Judge, text: str) -> None:
+    exact = decided(judge, expecting("weather"), CalledTool(name="weather", arguments=text))
+    assert exact.passed
+    assert exact.notes
+
+    assert decided(judge, expecting_loosely("oslono"), CalledTool(name="weather", arguments=text)).passed
+
+
 def test_a_loose_argument_with_another_text_is_wrong(judge: Judge) -> None:
     verdict = decided(judge, expecting_loosely("oslono"), *weather("Oslo, N"))
     assert verdict.failure_type is FailureType.WRONG_ARGUMENTS

@@ -8,26 +8,27 @@ rules: `ast_checker` of bfcl-eval 2026.3.23.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from pytest_jsbench.core.cases import Case, CaseKey
-from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.files import FileReader, Line, Unreadable, parse_json
-from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.json_values import as_mapping, json_type
 from pytest_jsbench.core.messages import read_messages
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.datasets.base import ListedCase, SkippedPart
+from pytest_jsbench.datasets.source_names import category_of_bfcl
+from pytest_jsbench.datasets.sources import rows
 from pytest_jsbench.datasets.sources.bfcl_answers import expect_call, find_contradiction
 
-_FILE = re.compile(r"BFCL_v\d{1,3}_(?P<category>\w{1,100})\.json")
 #: Directory of the acceptable answers, next to the questions.
 _ANSWERS = "possible_answer"
+#: Directories next to the questions without questions of a single turn.
+_WITHOUT_QUESTIONS = frozenset({_ANSWERS, "multi_turn_func_doc", "memory_prereq_conversation", "unused_datasets"})
 #: JSON Schema types of BFCL's names of types. Source: GORILLA_TO_OPENAPI of bfcl-eval, as far as Python's rows use it.
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 #: Additions to descriptions by which bfcl-eval tells the model about its types.
@@ -54,24 +55,12 @@ _CATEGORIES = {
 }
 
 
-class _Place(NamedTuple):
-    """A line of a file."""
-
-    path: Path
-    start: int
-    size: int
-
-
-def is_suite_file(path: Path) -> bool:
-    """Return whether a file has BFCL's name for a file of questions or answers."""
-    return _FILE.fullmatch(path.name) is not None
-
-
 def find_other_files(paths: Iterable[Path]) -> set[Path]:
-    """Return the files in the directories next to BFCL's questions: answers, documentation, and unused questions."""
+    """Return the files in BFCL's own directories next to its questions: answers, documentation, unused questions."""
     all_paths = list(paths)
-    homes = {path.parent for path in all_paths if is_suite_file(path) and path.parent.name != _ANSWERS}
-    return {path for path in all_paths if not homes.isdisjoint(path.parent.parents)}
+    homes = {path.parent for path in all_paths if category_of_bfcl(path) and path.parent.name != _ANSWERS}
+    others = {home / name for home in homes for name in _WITHOUT_QUESTIONS}
+    return {path for path in all_paths if not others.isdisjoint(path.parents)}
 
 
 def find_cases(reader: FileReader, path: Path) -> Iterator[ListedCase | SkippedPart]:
@@ -79,56 +68,44 @@ def find_cases(reader: FileReader, path: Path) -> Iterator[ListedCase | SkippedP
     if path.parent.name == _ANSWERS:
         yield SkippedPart(f"{path}: skipped, as it has the answers; set the directory of the questions above it")
         return
-    named = _FILE.fullmatch(path.name)
-    category = "" if named is None else named["category"]
-    right = _CATEGORIES.get(category)
-    if right is None:
+    category = category_of_bfcl(path)
+    right = None if category is None else _CATEGORIES.get(category)
+    if category is None or right is None:
         yield SkippedPart(f"{path}: skipped, as only single-turn rows with Python functions are read")
         return
-    answers: dict[str, _Place] = {}
+    answers: dict[str, Callable[[], object]] = {}
     if right is _Right.LISTED_CALLS:
-        answers = {name: place for name, place, _ in _list_lines(reader, path.parent / _ANSWERS / path.name)}
-    for name, place, number in _list_lines(reader, path):
-        read = partial(_read_case, reader, place, answers.get(name), right)
-        yield ListedCase(task=category, name=name, where=f"{path} line {number}", read=read)
+        answers = {_find_id(row) or "": row.read for row in rows.list_lines(reader, path.parent / _ANSWERS / path.name)}
+    for row in rows.list_lines(reader, path):
+        name = _find_id(row) or f"line-{row.number}"
+        read = partial(_read_case, row.read, answers.get(name), path, right)
+        yield ListedCase(task=category, name=name, where=f"{path} line {row.number}", read=read)
 
 
-def _list_lines(reader: FileReader, path: Path) -> Iterator[tuple[str, _Place, int]]:
-    """Yield the row's id, or else its number, the place and the number of each line that is not blank."""
-    try:
-        for line in reader.read_lines(path):
-            if line.data is None or line.data.strip():
-                yield _find_id(line) or f"line-{line.number}", _Place(path, line.start, line.size), line.number
-    except Unreadable as error:
-        raise DatasetError(str(error)) from None
-
-
-def _find_id(line: Line) -> str | None:
-    try:
-        row = None if line.data is None else parse_json(line.data)
-    except Unreadable:
-        return None  # reported when the case is read
-    name = row.get("id") if isinstance(row, Mapping) else None
+def _find_id(row: rows.RowLine) -> str | None:
+    name = as_mapping(row.value).get("id")
     return name if isinstance(name, str) else None
 
 
-def _read_row(reader: FileReader, place: _Place) -> Mapping[str, Any]:
-    row = parse_json(reader.read_part(*place))
+def _read_row(read: Callable[[], object]) -> Mapping[str, Any]:
+    row = read()
     if not isinstance(row, Mapping):
         raise Unreadable(f"the row is a JSON {json_type(row)}; expected an object", reason="bad_row")
     return row
 
 
-def _read_case(reader: FileReader, place: _Place, answer: _Place | None, right: _Right, key: CaseKey) -> Case:
-    row = _read_row(reader, place)
+def _read_case(
+    read: Callable[[], object], read_answer: Callable[[], object] | None, path: Path, right: _Right, key: CaseKey
+) -> Case:
+    row = _read_row(read)
     functions = _read_functions(row.get("function"))
     expected: tuple[ExpectedCall, ...] | None = None
     match right:
         case _Right.LISTED_CALLS:
-            if answer is None:
-                message = f"no answer to this row in {_ANSWERS}/{place.path.name}; expected a line with the same id"
+            if read_answer is None:
+                message = f"no answer to this row in {_ANSWERS}/{path.name}; expected a line with the same id"
                 raise Unreadable(message, reason="bad_row")
-            expected = _read_expected(_read_row(reader, answer), functions)
+            expected = _read_expected(_read_row(read_answer), functions)
         case _Right.NO_CALL:
             expected = ()
         case _Right.SOME_CALL:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.json_values import as_mapping, json_type
 from pytest_jsbench.core.loose_text import loosen
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ExpectedCall
@@ -45,9 +45,8 @@ def expect_call(name: str, arguments: Mapping[str, Any], parameters: Mapping[str
     return ExpectedCall(name=name, arguments=schema, loose=loose)
 
 
-def _properties(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    properties = parameters.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
+def _properties(parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return {name: as_mapping(each) for name, each in as_mapping(parameters.get("properties")).items()}
 
 
 def _read_values(argument: str, values: object) -> list[Any]:
@@ -63,7 +62,7 @@ def _is_loose(values: list[Any], parameter: Mapping[str, Any]) -> bool:
     return isinstance(first, _WITH_TEXTS.get(str(parameter.get("type")), ()))
 
 
-def _schema_of_values(values: list[Any], parameter: Mapping[str, Any], *, is_loose: bool) -> dict[str, Any]:
+def _schema_of_values(values: list[Any], parameter: Mapping[str, Any], *, is_loose: bool) -> bool | dict[str, Any]:
     """Return the schema of an argument with these acceptable values."""
     kind = parameter.get("type")
     if kind == "dict" and is_loose:
@@ -72,6 +71,8 @@ def _schema_of_values(values: list[Any], parameter: Mapping[str, Any], *, is_loo
         # an absent list may also be empty
         return {"anyOf": [_schema_of_list([] if value == _ABSENT else value) for value in values]}
     accepted = [value for value in values if value != _ABSENT or kind in ("string", "any")]
+    if not accepted:  # the argument must be absent
+        return False
     return {"enum": loosen(accepted) if is_loose else accepted}
 
 
@@ -107,12 +108,13 @@ def find_contradiction(arguments: Mapping[str, Any], parameters: Mapping[str, An
     Types and `enum` are checked, in which BFCL's rows contradict themselves.
     """
     required = parameters.get("required")
-    needed = required if isinstance(required, list) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     properties = _properties(schema)
     for argument in needed:
         if argument not in arguments:
-            return f"'{printable(str(argument), 60)}' is required, and has no acceptable value"
-    for argument, values in arguments.items():
+            return f"'{printable(argument, 60)}' is required, and has no acceptable value"
+    for argument, acceptable in arguments.items():
+        values = _read_values(argument, acceptable)
         shown = printable(argument, 60)
         if argument not in properties:
             if _ABSENT not in values:

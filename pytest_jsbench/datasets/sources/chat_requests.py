@@ -8,20 +8,20 @@ Format: MoonshotAI/K2-Vendor-Verifier, `samples.jsonl` and `*_results.jsonl`, De
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.files import FileReader, Line, Unreadable, parse_json
+from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.json_values import as_mapping, json_type
 from pytest_jsbench.core.messages import read_messages
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
-from pytest_jsbench.datasets.sources import tool_cases
+from pytest_jsbench.datasets.sources import rows, tool_cases
 
 #: Role that the verifiers send as `system`.
 _INPUT_ROLE = "_input"
@@ -33,32 +33,26 @@ _CALLED = "tool_calls"
 
 def open_requests(selection: Selection, path: Path) -> Listing:
     """Open the requests in the lines of a file as cases that offer the tools of each request."""
+    if path.suffix == ".gz":
+        raise DatasetError(f"{path}: a packed file of requests cannot be read; unpack it first")
     reader = FileReader(root=path.parent, longest_line=LARGEST_SCHEMA)
     return Listing.from_entries(selection, _find_cases(reader, path))
 
 
 def _find_cases(reader: FileReader, path: Path) -> Iterator[ListedCase]:
-    try:
-        for line in reader.read_lines(path):
-            if line.data is None or line.data.strip():
-                read = partial(_read_case, reader, path, line.start, line.size)
-                yield ListedCase(task=path.stem, name=_find_name(line), where=f"{path} line {line.number}", read=read)
-    except Unreadable as error:
-        raise DatasetError(str(error)) from None
+    for line in rows.list_lines(reader, path):
+        read = partial(_read_case, line.read)
+        yield ListedCase(task=path.stem, name=_find_name(line), where=f"{path} line {line.number}", read=read)
 
 
-def _find_name(line: Line) -> str:
+def _find_name(line: rows.RowLine) -> str:
     """Return the name of a request by its number in the samples, which the result of a request has, too."""
-    try:
-        row = None if line.data is None else parse_json(line.data)
-    except Unreadable:
-        row = None  # reported when the case is read
-    index = as_mapping(row).get("data_index")
-    return f"request-{index if isinstance(index, int) else line.number}"
+    index = as_mapping(line.value).get("data_index")
+    return f"request-{index if type(index) is int else line.number}"
 
 
-def _read_case(reader: FileReader, path: Path, start: int, size: int, key: CaseKey) -> Case:
-    row = parse_json(reader.read_part(path, start, size))
+def _read_case(read: Callable[[], object], key: CaseKey) -> Case:
+    row = read()
     if not isinstance(row, Mapping):
         raise Unreadable(f"the line is a JSON {json_type(row)}; expected a request", reason="bad_row")
     request = row["request"] if isinstance(row.get("request"), Mapping) else row

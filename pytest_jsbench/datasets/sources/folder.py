@@ -17,7 +17,7 @@ from pytest_jsbench.datasets.documents import (
     YAML_SUFFIXES,
     DocumentFolder,
 )
-from pytest_jsbench.datasets.source_names import may_be_bfcl
+from pytest_jsbench.datasets.source_names import category_of_bfcl
 from pytest_jsbench.datasets.sources.tool_pages import ToolPages
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def open_files(
 ) -> Listing:
     """Open the selected cases of these files, which `documents` reads; the task of a schema file is its directory."""
     skipped = _expectations(paths)
-    if any(map(may_be_bfcl, paths)):
+    if any(map(category_of_bfcl, paths)):
         from pytest_jsbench.datasets.sources import bfcl
 
         skipped |= bfcl.find_other_files(paths)
@@ -77,11 +77,10 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
 
 
 def _find(folder: DocumentFolder, path: Path, pages: ToolPages) -> Iterator[ListedCase | SkippedPart]:
-    if may_be_bfcl(path):
+    if category_of_bfcl(path):
         from pytest_jsbench.datasets.sources import bfcl
 
-        if bfcl.is_suite_file(path):
-            return bfcl.find_cases(folder.reader, path)
+        return bfcl.find_cases(folder.reader, path)
     inner = path.relative_to(folder.root)
     # test ids must not depend on the location of the directory
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"

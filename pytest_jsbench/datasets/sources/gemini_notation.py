@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.datasets.sources.openapi import convert
 from pytest_jsbench.schemas.keywords import rebuild
 
 #: Type names in Gemini's notation; a tuple, since the type of a schema can be a list, which a set cannot look up.
@@ -28,6 +27,8 @@ def to_json_schema(schema: object) -> object:
 
 def from_gemini(schema: Mapping[str, Any]) -> Any:
     """Convert a schema that is known to be in Gemini's notation to JSON Schema."""
+    from pytest_jsbench.datasets.sources.openapi import convert  # most definitions of tools need no conversion
+
     return convert(rebuild(schema, _convert_object), unused=None)
 
 
@@ -40,8 +41,20 @@ def _convert_object(schema: dict[str, Any]) -> dict[str, Any]:
         converted["type"] = str(kind).lower()
     elif kind == "TYPE_UNSPECIFIED":
         del converted["type"]
+    if converted.pop("nullable", None) is True:
+        _add_null(converted)
     for name in _COUNTS:
         count = converted.get(name)
         if isinstance(count, str) and count.isdecimal():
             converted[name] = int(count)
     return converted
+
+
+def _add_null(schema: dict[str, Any]) -> None:
+    """Let null conform to a schema; unlike in OpenAPI, it also conforms to an `enum` or `anyOf` without null."""
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    if isinstance(schema.get("anyOf"), list):
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_jsbench.core.cases import Case, CaseKey, Expected
 from pytest_jsbench.core.errors import DatasetError
@@ -177,27 +177,42 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | SkippedPart]:
-    """Yield an entry for each row of the file; `task` is used for rows without a task."""
-    defined = tools.Definitions(many=True)
+class RowLine(NamedTuple):
+    """A line of a file that is not blank."""
+
+    number: int
+    #: The row if the line can be parsed, for its name and task; errors are reported when the case is read.
+    value: object
+    #: Reads the row again; raises Unreadable if that fails.
+    read: Callable[[], object]
+
+
+def list_lines(reader: FileReader, path: Path) -> Iterator[RowLine]:
+    """Yield the lines of a file that are not blank; raise DatasetError if the file cannot be read."""
     try:
         for line in reader.read_lines(path):
             if line.data is not None and not line.data.removeprefix(_BOM).strip():
                 continue
-            row = partial(_parse_line, reader, path, line.start, line.size)
-            place = f"{path} line {line.number}"
-            value = _parse_or_none(line.data)
-            definitions = None if is_row(value) else tools.read_definitions(value)
-            if definitions is None:
-                yield list_row(row, value, task=task, name=f"line-{line.number}", where=place)
-                continue
-            for definition in definitions.schemas:
-                name = f"line-{line.number}" if definition.name is None else definition.name
-                read = partial(_read_definition, row, definition)
-                yield ListedCase(task=task, name=name, where=place, read=read)
-            defined.add(definitions)
+            read = partial(_parse_line, reader, path, line.start, line.size)
+            yield RowLine(line.number, _parse_or_none(line.data), read)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
+
+
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | SkippedPart]:
+    """Yield an entry for each row of the file; `task` is used for rows without a task."""
+    defined = tools.Definitions(many=True)
+    for line in list_lines(reader, path):
+        place = f"{path} line {line.number}"
+        definitions = None if is_row(line.value) else tools.read_definitions(line.value)
+        if definitions is None:
+            yield list_row(line.read, line.value, task=task, name=f"line-{line.number}", where=place)
+            continue
+        for definition in definitions.schemas:
+            name = f"line-{line.number}" if definition.name is None else definition.name
+            read = partial(_read_definition, line.read, definition)
+            yield ListedCase(task=task, name=name, where=place, read=read)
+        defined.add(definitions)
     if defined.skipped or defined.messages or defined.cursor:
         yield from defined.notes(str(path))
 
@@ -207,7 +222,7 @@ def _read_definition(row: Callable[[], object], definition: tools.Definition, ke
 
 
 def _parse_or_none(line: bytes | None) -> object:
-    """Return the row if it can be parsed, for its name and task; errors are reported when the case is read."""
+    """Return the row if it can be parsed."""
     try:
         return None if line is None else parse_json(line)
     except Unreadable:

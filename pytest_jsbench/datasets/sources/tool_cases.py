@@ -289,7 +289,7 @@ def _expect_call(name: str, arguments: object) -> ExpectedCall:
 def _schema_of_value(value: Any) -> Any:
     if not _states_values(value):
         return {"const": value}
-    if "schema" in value:
+    if "any_of" not in value:
         return as_schema(value["schema"])
     values = list(value["any_of"])
     return {"enum": loosen(values) if value.get("loose") is True else values}
@@ -299,9 +299,11 @@ def _states_values(value: Any) -> bool:
     """Return whether an argument is an object such as `{any_of: [1, 2]}` or `{schema: {type: integer}}`."""
     if not isinstance(value, Mapping) or not value.keys() <= _VALUE_FIELDS:
         return False
-    if isinstance(value.get("schema"), Mapping | bool):
-        return not value.keys() & {"any_of", "loose"}
-    return isinstance(value.get("any_of"), list)
+    has_values = isinstance(value.get("any_of"), list)
+    if "loose" in value and not has_values and value.keys() & {"any_of", "schema"}:
+        message = "an argument has loose without a list of values; expected {any_of: […], loose: true}"
+        raise Unreadable(message, reason="bad_row")
+    return has_values != isinstance(value.get("schema"), Mapping | bool)
 
 
 def _read_names(value: object, field: str) -> tuple[str, ...]:

@@ -201,7 +201,10 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     Return the tools that the body declares; None if it declares no tools. The schema of the tool `own` is None, which
     means the case's schema.
     """
-    declared = [tool for entry in items(body, "tools") for tool in items(entry, "functionDeclarations") or [entry]]
+    declared = []
+    for entry in items(body, "tools"):
+        functions_of_gemini = items(entry, "functionDeclarations")
+        declared += [_read_function(as_object(each)) for each in functions_of_gemini] or [entry]
     schemas: dict[str, Schema | None] = {}
     functions = True
     for tool in declared:
@@ -214,7 +217,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         if name == own:
             schemas[name] = None
         else:  # the arguments of a tool without a schema must still be an object
-            schemas[name] = _as_json_schema(schema) if isinstance(schema, dict) else {"type": "object"}
+            schemas[name] = schema if isinstance(schema, dict) else {"type": "object"}
     if not schemas:
         return None
     choice = body.get("tool_choice") or get(body, "toolConfig", "functionCallingConfig")
@@ -236,13 +239,14 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     )
 
 
-def _as_json_schema(schema: dict[str, Any]) -> Any:
-    """Return the schema of a tool's arguments, converted from Gemini's notation if it is in that."""
-    if not str(schema.get("type")).isupper():
-        return schema
+def _read_function(declared: Mapping[str, Any]) -> Any:
+    """Return a function of Gemini's API with its parameters as JSON Schema, which other APIs have from the start."""
+    parameters = declared.get("parameters")
+    if not isinstance(parameters, dict):
+        return declared
     from pytest_jsbench.datasets.sources.gemini_notation import from_gemini
 
-    return from_gemini(schema)
+    return {**declared, "parameters": from_gemini(parameters)}
 
 
 def tools_of_offer(offer: ToolOffer) -> Tools:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.pages import read_part
 from benchmarks.transit.__main__ import ENVIRONMENTS, versions
-from benchmarks.transit.measurement import as_json_schema, measure
+from benchmarks.transit.measurement import measure
 from benchmarks.transit.requests import SENDERS
 from benchmarks.transit.shapes import SHAPES
 from benchmarks.transit.tables import PAGE, PART, RESULTS, show_cell, table
@@ -55,18 +55,6 @@ def test_cell_names_what_was_lost(found: dict[str, Any], cell: str) -> None:
     differences.append({"kind": "added", "keyword": "not"})
 
     assert show_cell({**found, "differences": differences}) == cell
-
-
-def test_schema_of_gemini_is_read() -> None:
-    sent = {
-        "type": "OBJECT",
-        "properties": {"a_b": {"any_of": [{"type": "STRING"}], "max_items": "3", "nullable": True}},
-    }
-
-    assert as_json_schema(sent) == {
-        "type": "object",
-        "properties": {"a_b": {"anyOf": [{"anyOf": [{"type": "string"}], "maxItems": 3}, {"type": "null"}]}},
-    }
 
 
 @pytest.mark.parametrize("client", ["openai", "anthropic"])

@@ -202,6 +202,11 @@ def test_an_acceptable_value_that_differs_loosely_from_a_declared_one_is_no_cont
         ({"id": "a", "function": [WEATHER]}, {"id": "a", "ground_truth": [{}]}, "one call each"),
         ({"id": "a", "function": [WEATHER]}, {"id": "a", "ground_truth": [{"book": {}}]}, "of the row: 'book'"),
         (
+            {"id": "a", "function": [{"name": "f", "parameters": {"properties": {"x": "string"}, "required": [{}]}}]},
+            {"id": "a", "ground_truth": [{"f": {"x": 1}}]},
+            "the acceptable values of 'x' are a JSON number; expected a list",
+        ),
+        (
             {"id": "a", "function": [WEATHER]},
             {"id": "a", "ground_truth": [{"weather.get": {"city": "Oslo"}}]},
             "the acceptable values of 'city' are a JSON string; expected a list",
@@ -233,6 +238,27 @@ def test_other_categories_are_skipped_with_a_note(tmp_path: Path) -> None:
         f"{root / name}: {why}" for name in ("BFCL_v4_multi_turn_base.json", "BFCL_v4_simple_java.json")
     )
     assert len(listing.keys()) == 8
+
+
+def test_own_files_in_a_directory_of_their_own_are_read(tmp_path: Path) -> None:
+    root = write(write_suite(tmp_path), {"mine/own.json": {"type": "object"}})
+    assert "mine::own" in keys(root)
+
+
+@pytest.mark.parametrize(
+    ("files", "published"),
+    [
+        ({"BFCL_v4_parallel.json": "{}"}, True),
+        ({"deeper/BFCL_v4_parallel.json": "{}"}, False),
+        ({"BFCL_version_notes.json": {"type": "object"}, "own.json": {"type": 5}}, False),
+    ],
+)
+def test_only_a_directory_of_questions_is_published(tmp_path: Path, files: dict[str, Any], published: bool) -> None:
+    assert is_published(str(write(tmp_path, files))) is published
+
+
+def test_a_pattern_of_questions_is_published(tmp_path: Path) -> None:
+    assert is_published(str(tmp_path / "BFCL_v4_live_*.json"))
 
 
 def test_the_answers_alone_are_skipped_with_a_note(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.settings.layers import place_path
@@ -121,3 +122,9 @@ def test_a_file_without_the_word_still_defines_the_tools_of_its_requests(tmp_pat
 def test_the_word_stays_when_a_configuration_file_places_the_file(tmp_path: Path) -> None:
     requests(tmp_path, REQUEST)
     assert place_path("samples.jsonl@requests", tmp_path, tmp_path.parent) == f"{tmp_path.name}/samples.jsonl@requests"
+
+
+def test_a_packed_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "samples.jsonl.gz").write_bytes(b"")
+    with pytest.raises(DatasetError, match="unpack it first"):
+        keys(f"{tmp_path / 'samples.jsonl.gz'}@requests")

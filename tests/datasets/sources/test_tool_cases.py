@@ -248,9 +248,17 @@ def test_a_loose_value_is_kept_in_the_form_in_which_it_is_compared(tmp_path: Pat
     assert call.arguments["properties"] == {"city": {"enum": ["sanfranciscoca", "sf"]}, "day": {"const": 1}}
 
 
-def test_a_loose_schema_is_a_value(tmp_path: Path) -> None:
-    value = {"schema": {"type": "string"}, "loose": True}
+@pytest.mark.parametrize("stated", [{"schema": {"type": "string"}}, {"any_of": "Oslo"}])
+def test_only_a_list_of_values_can_be_loose(tmp_path: Path, stated: dict[str, Any]) -> None:
+    expect = {"get_weather": {"city": {**stated, "loose": True}}}
+    assert "expected {any_of: […], loose: true}" in problem(agent(tmp_path, {"ask": "?", "expect": expect}))
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [({"loose": True}, {"const": {"loose": True}}), ({"any_of": ["A b"], "schema": None}, {"enum": ["A b"]})],
+)
+def test_other_objects_are_values(tmp_path: Path, value: Any, schema: Any) -> None:
     (call,) = offer(agent(tmp_path, {"ask": "?", "expect": {"get_weather": {"city": value}}})).expected or ()
     assert isinstance(call.arguments, dict)
-    assert call.arguments["properties"] == {"city": {"const": value}}
-    assert call.loose == ()
+    assert call.arguments["properties"] == {"city": schema}

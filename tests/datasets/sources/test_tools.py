@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.gemini_notation import from_gemini
 from pytest_jsbench.datasets.sources.objects import open_in_memory
 from pytest_jsbench.verdicts import Judge
 from tests.support.dataset_reading import keys, opened, problem, schema, write
@@ -479,3 +480,19 @@ def test_function_declaration_with_only_a_result_has_a_case(tmp_path: Path) -> N
 
     assert keys(folder) == ["s::find", "s::find.output"]
     assert schema(folder, "find.output") == result
+
+
+@pytest.mark.parametrize(
+    ("part", "converted"),
+    [
+        ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "STRING", "enum": ["a"], "nullable": True}, {"type": ["string", "null"], "enum": ["a", None]}),
+        (
+            {"anyOf": [{"type": "STRING"}, {"type": "INTEGER"}], "nullable": True},
+            {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+        ),
+        ({"type": "STRING", "nullable": False}, {"type": "string"}),
+    ],
+)
+def test_null_conforms_to_what_gemini_calls_nullable(part: Any, converted: Any) -> None:
+    assert from_gemini({"type": "OBJECT", "properties": {"a": part}})["properties"] == {"a": converted}
