@@ -117,6 +117,8 @@ class MetricName:
         path = text[: ending.start()] if ending else text
         metric = _tail(path, METRICS)
         group = _GROUP.fullmatch(path)
+        if group and 0 <= _find_open_group(path) < group.start("group"):  # a field named `baseline.value`
+            group = None
         variant = group and group["variant"] and group["variant"].removeprefix(_VARIANTS)
         if group and group["group"] == "keywords" and (tail := _tail(group["path"], _KEYWORD_METRICS)):
             keyword = _require_known(group["path"].removesuffix(tail).removesuffix("."), KEYWORDS, text, "keyword")
@@ -186,15 +188,19 @@ class MetricName:
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
     """Return the metric at the end of a dotted path; empty if the path does not end with a metric."""
-    if metrics is METRICS:
-        starts = (f".{path}".rfind(f".{prefix}") for prefix in OPEN_GROUPS)
-        if (start := next((start for start in starts if start >= 0), None)) is not None:
-            return path[start:]
+    if metrics is METRICS and (start := _find_open_group(path)) >= 0:
+        return path[start:]
     parts = path.split(".")
     for count in (2, 1):
         if (tail := ".".join(parts[-count:])) in metrics:
             return tail
     return ""
+
+
+def _find_open_group(path: str) -> int:
+    """Return where a metric of an open group starts in a dotted path; -1 without one."""
+    starts = (f".{path}".rfind(f".{prefix}") for prefix in OPEN_GROUPS)
+    return min((start for start in starts if start >= 0), default=-1)
 
 
 def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
