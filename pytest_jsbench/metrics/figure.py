@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, Flag, auto
+from itertools import islice
 from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from pytest_jsbench.core.text import dollars
@@ -211,6 +212,7 @@ class Computed(Generic[V]):
         members: Mapping[str, Display] | None,
         absent: Value,
         has_bounds: bool,
+        most_in_files: int | None,
         only_if: Callable[[AttemptGroups], bool] | None,
     ) -> None:
         self.__doc__ = compute.__doc__
@@ -223,6 +225,7 @@ class Computed(Generic[V]):
         #: Returns whether files contain the figure for these attempts; None if all files contain it.
         self.only_if = only_if
         self._has_bounds = has_bounds
+        self._most_in_files = most_in_files
 
     @overload
     def __get__(self, metrics: None, owner: type) -> Self: ...
@@ -252,10 +255,11 @@ class Computed(Generic[V]):
             yield row
 
     def to_dict(self, value: V) -> dict[str, Any]:
-        """Return a value as JSON values by name; a group is an object of its members."""
+        """Return a value as JSON values by name; a group is an object of its members, or of the first of them."""
         if not isinstance(value, Mapping):
             return _with_bounds(parts_of(self.name, value))
-        parts = (part for member, inner in value.items() for part in parts_of(str(member), inner))
+        members = islice(value.items(), self._most_in_files)
+        parts = (part for member, inner in members for part in parts_of(str(member), inner))
         if not self._has_bounds:
             return {self.name: {name: getattr(part, "value", part) for name, part in parts}}
         return {self.name: _with_bounds(parts)}
@@ -280,6 +284,7 @@ def metric(
     members: Mapping[str, Display] | None = None,
     absent: Value = None,
     has_bounds: bool = True,
+    most_in_files: int | None = None,
     only_if: Callable[[AttemptGroups], bool] | None = None,
     **display: Unpack[Display],
 ) -> Callable[[Callable[[Any], V]], Computed[V]]:
@@ -295,6 +300,7 @@ def metric(
             the figure is not a group.
         absent: Value of a member that does not occur.
         has_bounds: Whether files contain the bounds of the rates.
+        most_in_files: Maximum number of members of a group in a file, the first ones; None for all.
         only_if: Returns whether files contain the figure for these attempts; None if all files contain it.
         display: Fields of the figure's row.
 
@@ -307,6 +313,7 @@ def metric(
             members=members,
             absent=absent,
             has_bounds=has_bounds,
+            most_in_files=most_in_files,
             only_if=only_if,
         )
 
