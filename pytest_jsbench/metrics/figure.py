@@ -92,8 +92,9 @@ class Figure:
     better_when: Better | None = None
     #: Name of the count that is the denominator of this share or mean.
     of: str | None = None
-    #: Names of counts of undecided attempts: those that the denominator includes (`counted_open`), and those that the
-    #: denominator includes only after they are decided (`left_out`).
+    #: Names of counts of what is not known yet: attempts that the denominator, or the sum, includes (`counted_open`),
+    #: and those that the denominator, or the distribution, includes only after they are decided (`left_out`; for a
+    #: time, failed calls and missing attempts by default). They are figures, or cached properties that are in no file.
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     #: Whether the figure is plotted and kept in a history.
@@ -271,11 +272,12 @@ def _rows_of_distribution(row: Figure) -> Iterator[Figure]:
         name = f"{row.name}_{part}"
         title = f"{row.title}, {words}"
         if part == "count":
-            yield Figure(name, COUNT, title, counted_open=("errors",))
+            yield Figure(name, COUNT, title, counted_open=row.left_out)
         elif part == "p50":
             yield replace(row, name=name, words=title)
         else:
-            yield Figure(name, TIME, title, row.unit, of=f"{row.name}_count" if part == "mean" else None)
+            of = f"{row.name}_count" if part == "mean" else None
+            yield Figure(name, TIME, title, row.unit, of=of, left_out=row.left_out)
 
 
 def metric(
@@ -305,6 +307,8 @@ def metric(
         display: Fields of the figure's row.
 
     """
+    if kind is TIME:
+        display.setdefault("left_out", ("errors",))
 
     def decorate(compute: Callable[[Any], V]) -> Computed[V]:
         return Computed(
@@ -331,6 +335,8 @@ class FigureSet:
     comes_last: ClassVar[bool] = False
     #: Each figure, distribution and group by name: rates first, then times, sums, counts, and groups.
     computed: ClassVar[Mapping[str, Computed[Any]]] = {}
+    #: Names of the counts that the rows of the figures need.
+    _open_counts: ClassVar[frozenset[str]] = frozenset()
     #: The attempts, only while the figures are computed.
     _groups: AttemptGroups
     #: Each figure by its name, as in `failure_rates.truncated` or `ttft_p50`.
@@ -344,6 +350,8 @@ class FigureSet:
         owners.sort(key=lambda owner: vars(owner).get("comes_last", False))
         every = [each for owner in owners for each in vars(owner).values() if isinstance(each, Computed)]
         cls.computed = {each.name: each for each in sorted(every, key=_position)}
+        rows = [row for each in every for row in each.rows()]
+        cls._open_counts = frozenset(count for row in rows for count in (*row.counted_open, *row.left_out))
 
     def __init__(self, groups: AttemptGroups) -> None:
         """Compute all figures now, so that the groups need not stay in memory."""
@@ -354,6 +362,8 @@ class FigureSet:
             for each in self.computed.values()
             for name, value in parts_of(each.name, getattr(self, each.name))
         }
+        for count in self._open_counts:
+            getattr(self, count)  # cached while the attempts are in memory
         values["_unused"] = frozenset(
             each.name for each in self.computed.values() if each.only_if is not None and not each.only_if(groups)
         )

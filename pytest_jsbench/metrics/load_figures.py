@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups, cluster_by_case, timings
 from pytest_jsbench.metrics.figure import (
@@ -27,6 +28,7 @@ from pytest_jsbench.records.call_load import LoadFacts, PlainFacts, PlainProblem
 from pytest_jsbench.records.facts import AttemptFacts
 
 _OPEN = ("errors", "unjudged")
+_PLAIN_LEFT_OUT = ("missing", "plain_failed")
 
 
 def has_load(groups: AttemptGroups) -> bool:
@@ -59,6 +61,18 @@ class LoadFigures(FigureSet):
 
     comes_last = True
 
+    @cached_property
+    def plain_failed(self) -> int:
+        """Number of calls without a schema that failed."""
+        return sum(call.problem is PlainProblem.FAILED for call in self._groups.plain_calls)
+
+    @cached_property
+    def plain_without_cost(self) -> int:
+        """Number of calls without a schema whose cost is unknown, since they failed or have no known price."""
+        loads = ((each.attempt in self._groups.costs.plain, each.load) for each in self._groups.attempts)
+        calls = ((known, call) for known, load in loads if load is not None for call in load.plain)
+        return sum(not known or call.problem is PlainProblem.FAILED for known, call in calls)
+
     @metric(RATE, words="Answers in time", left_out=("errors",), only_if=has_service_level)
     def in_time(self) -> Proportion:
         """Answers within the service level / answers whose limited times were measured."""
@@ -82,7 +96,7 @@ class LoadFigures(FigureSet):
         good = Counter(attempt.key for attempt in groups.counted if attempt.passed and self._is_in_time(attempt))
         return clustered((good[key], n) for key, n in groups.decided_plan.items())
 
-    @metric(TIME, words="Delay of starts", unit="s", only_if=has_rate)
+    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing",), only_if=has_rate)
     def start_delay(self) -> Distribution:
         """Time between the scheduled start of a call, also of a plain call, and its begin; not the server's delay."""
         return Distribution.of(call.late_s for call in self._calls() if call.late_s is not None)
@@ -101,6 +115,7 @@ class LoadFigures(FigureSet):
         TIME,
         words="Time to first token of plain calls",
         unit="s",
+        left_out=_PLAIN_LEFT_OUT,
         only_if=has_plain_calls,
     )
     def plain_ttft(self) -> Distribution:
@@ -111,7 +126,7 @@ class LoadFigures(FigureSet):
             if call.timing is not None and call.timing.ttft is not None
         )
 
-    @metric(TIME, words="Total time of plain calls", unit="s", only_if=has_plain_calls)
+    @metric(TIME, words="Total time of plain calls", unit="s", left_out=_PLAIN_LEFT_OUT, only_if=has_plain_calls)
     def plain_tgt(self) -> Distribution:
         """Time from the request of a call without a schema to the end of its answer."""
         return Distribution.of(call.timing.tgt for call in self._groups.plain_calls if call.timing is not None)
@@ -147,14 +162,14 @@ class LoadFigures(FigureSet):
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=(*_OPEN, "without_cost"), only_if=has_load)
     def cost_per_valid(self) -> float | None:
         """Cost of all attempts in US dollars, as far as known / attempts that passed."""
         costs = self._groups.known_costs
         passed = self._groups.passed.total()
         return sum(costs) / passed if costs and passed else None
 
-    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=(*_OPEN, "unreported"), only_if=has_load)
     def output_tokens_per_valid(self) -> float | None:
         """Tokens in all answers, as far as reported / attempts that passed."""
         reported = [attempt.usage for attempt in self._groups.reporting if attempt.usage is not None]
@@ -162,7 +177,13 @@ class LoadFigures(FigureSet):
         passed = self._groups.passed.total()
         return tokens / passed if reported and passed else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, only_if=has_plain_calls)
+    @metric(
+        SUM,
+        unit=DOLLARS,
+        better_when=Better.LOWER,
+        counted_open=("missing", "plain_without_cost"),
+        only_if=has_plain_calls,
+    )
     def plain_cost(self) -> float | None:
         """Cost of the calls without a schema in US dollars, as far as known; `cost` does not include it."""
         costs = self._groups.costs.plain

@@ -271,18 +271,18 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
     row = find_figure(name.metric)
     assert row is not None
     value = metrics.figure(row.name)
-    counted_open = sum(getattr(metrics, count) for count in row.counted_open)
+    counted_open, left_out = (
+        sum(getattr(metrics, count) for count in counts) for counts in (row.counted_open, row.left_out)
+    )
     if isinstance(value, Proportion) and row.kind is Kind.RATE:
-        left_out = sum(getattr(metrics, count) for count in row.left_out)
         return _range(name, value, more=counted_open, unseen=left_out)
     if isinstance(value, Rate):
         return _range_of_values(name, value, metrics)
     if row.kind is Kind.TIME:
         time, _, part = row.name.rpartition("_")
-        return _read_time(getattr(metrics, time), part, metrics.errors)
+        return _read_time(getattr(metrics, time), part, left_out)
     if row.kind is Kind.SUM:
-        priced = row.name != "cost" or metrics.priced == metrics.completions + metrics.declined
-        return _read_sum(value, complete=priced and not counted_open)
+        return _read_sum(value, complete=not counted_open)
     return _read_count(
         int(value or 0), more=_NEVER if row.name == "invented" and not metrics.complete else counted_open
     )
@@ -326,15 +326,15 @@ def _read_field(name: MetricName, metrics: Metrics) -> Reading:
     return _read_count(field.counts[name.metric])
 
 
-def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
-    """Return the reading of a time; a failed call could have taken any time."""
+def _read_time(spread: Distribution, part: str, left_out: int) -> Reading:
+    """Return the reading of a time; a call that is left out, since it failed, could have taken any time."""
     value: float | None = getattr(spread, part)
     if value is None:
         return _no_value("nothing measured")
     needed = _FEWEST.get(part, 0)
     if spread.count < needed:
         return _no_value(f"a {SPREAD[part]} needs {needed} values, found {spread.count}; use the median (_p50) instead")
-    low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
+    low, high = (getattr(Distribution.of([*spread.ordered, *[end] * left_out]), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(spread.count, 'value')}")
 
 
