@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pytest_jsbench.metrics.figure import COUNT, RATES_OF_FIELD, SUM, TIME, VALUES, Figure, Shown
 from pytest_jsbench.metrics.metrics import Metrics
@@ -37,8 +38,7 @@ def find_figure(metric: str) -> Figure | None:
         return None
     if group == "fields":
         return Figure(metric, VALUES if metric.rpartition(".")[2] in RATES_OF_FIELD else COUNT)
-    row = Metrics.computed[group].row
-    return Figure(metric, row.kind, member if f"{group}." == SCORES else "")
+    return replace(Metrics.computed[group].row, name=metric, words=member if f"{group}." == SCORES else "")
 
 
 def names_with_bounds(names: Iterable[str]) -> tuple[str, ...]:

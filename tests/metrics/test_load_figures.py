@@ -203,7 +203,9 @@ def test_gate_on_the_cost_of_plain_calls_is_not_met_if_one_failed() -> None:
 def test_gate_on_tokens_per_passed_answer_needs_the_tokens_of_all_answers() -> None:
     gate = Gate.parse("output_tokens_per_valid<=100")
 
-    results = [check(gate, summarize(examples.run(called(0), other, slo=SLO["slo"]))) for other in (called(1), silent(1))]
+    results = [
+        check(gate, summarize(examples.run(called(0), other, slo=SLO["slo"]))) for other in (called(1), silent(1))
+    ]
 
     assert [result.met for result in results] == [True, False]
 
