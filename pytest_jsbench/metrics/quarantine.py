@@ -90,8 +90,8 @@ class Quarantine:
     entries: Mapping[CaseKey, QuarantineEntry]
 
     @classmethod
-    def read(cls, path: Path, today: date) -> Self:
-        """Read the list; raise JSBenchError that names the first invalid line."""
+    def read(cls, path: Path, today: date = date.min) -> Self:
+        """Read the list, before or on the day of a run; raise JSBenchError that names the first invalid line."""
         entries: dict[CaseKey, QuarantineEntry] = {}
         text = FileReader(largest=_LARGEST, error=JSBenchError).read_text(path)
         for number, line in enumerate(text.splitlines(), start=1):
@@ -107,10 +107,9 @@ class Quarantine:
             entries[entry.case] = entry
         return cls(source=path.name, today=today, entries=entries)
 
-    @classmethod
-    def of_run(cls, path: Path, metadata: RunMetadata) -> Self:
-        """Read the list for the day on which a run started."""
-        return cls.read(path, date.fromisoformat(metadata.started_at[:10]))
+    def of_run(self, metadata: RunMetadata) -> Self:
+        """Return the list for the day on which a run started."""
+        return replace(self, today=date.fromisoformat(metadata.started_at[:10]))
 
     @property
     def active(self) -> dict[CaseKey, QuarantineEntry]:

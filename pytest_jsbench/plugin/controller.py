@@ -85,6 +85,7 @@ class Controller:
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
+        context.excuses.update(self._expectations.excuses(context.handover.metadata))
         self.decision = GateDecision()
         #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
@@ -130,7 +131,8 @@ class Controller:
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = write_selection(plan.cases, self._context.marks, folder)
-        return WorkerInput(handover=handover, prepared=prepared, selected=selected, steals=steals)
+        excuses = {str(key): excuse for key, excuse in self._context.excuses.items()}
+        return WorkerInput(handover=handover, prepared=prepared, selected=selected, excuses=excuses, steals=steals)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

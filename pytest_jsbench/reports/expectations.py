@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import GateError, JSBenchError, errors_about, nearest
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.metric_names import MetricName
-    from pytest_jsbench.metrics.quarantine import QuarantineReport
+    from pytest_jsbench.metrics.quarantine import Quarantine, QuarantineReport
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.runs import Run
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.run_json import Evaluation
@@ -78,8 +78,9 @@ class Expectations:
     baseline: Evaluation | None = None
     #: Problems with the baseline, one line each.
     warnings: tuple[str, ...] = ()
-    #: List of quarantined cases, and the cases of the dataset, which are those that the list may name.
-    quarantine: Path | None = None
+    #: List of quarantined cases, which is not read again at the end of the run; and the cases of the dataset, which are
+    #: those that the list may name.
+    quarantine: Quarantine | None = None
     keys: Collection[CaseKey] = ()
 
     @classmethod
@@ -137,8 +138,7 @@ class Expectations:
             from pytest_jsbench.metrics.quarantine import Quarantine
 
             with errors_about("--jsbench-quarantine"):
-                Quarantine.read(quarantine, date.min)
-            listed = {"quarantine": quarantine, "keys": frozenset(keys)}
+                listed = {"quarantine": Quarantine.read(quarantine), "keys": frozenset(keys)}
         if path is None:
             return cls(gates=gates, **listed)
         from pytest_jsbench.reports.baselines import counterparts
@@ -157,6 +157,11 @@ class Expectations:
         )
         return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone), **listed)
 
+    def excuses(self, metadata: RunMetadata) -> dict[CaseKey, str]:
+        """Return the reason of each quarantined case whose failures are excused on the day of the run."""
+        active = {} if self.quarantine is None else self.quarantine.of_run(metadata).active
+        return {key: entry.excuse for key, entry in active.items()}
+
     def decide(self, run: Run, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate; quarantined cases are left out of both."""
         from pytest_jsbench.metrics.gates import check_all
@@ -165,11 +170,10 @@ class Expectations:
         report = deciding = None
         left_out: Collection[CaseKey] = ()
         if self.quarantine is not None:
-            from pytest_jsbench.metrics.quarantine import Quarantine, leave_out
+            from pytest_jsbench.metrics.quarantine import leave_out
             from pytest_jsbench.metrics.summary import summarize
 
-            quarantine = Quarantine.of_run(self.quarantine, run.metadata)
-            report = quarantine.report(summary.outcomes, self.keys)
+            report = self.quarantine.of_run(run.metadata).report(summary.outcomes, self.keys)
             left_out = report.left_out
             deciding = summarize(leave_out(run, left_out))
         judged = deciding or summary
