@@ -13,6 +13,7 @@ from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.gates import Ending, Gate, decide, describe_nothing
+from pytest_jsbench.metrics.load_terms import options_of
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
@@ -99,6 +100,7 @@ def merge_runs(
         variants=run.variants,
         metrics=run.metadata.metrics,
         repeats=None if own_tests else run.metadata.repeats,
+        load=options_of(run.metadata),
         quarantine=quarantine,
     )
     decision = expectations.decide(run, summary)

@@ -31,6 +31,8 @@ COPING = "coping."
 AGREEMENTS = ("agreement", FIELD_AGREEMENT)
 #: Prefix of the metrics of schemas that reached an endpoint.
 TRANSIT = "transit."
+#: Prefix of the numbers of problems of calls without a schema.
+_PLAIN_PROBLEMS = "plain_problems."
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -256,6 +258,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _read_field(name, metrics)
     if name.metric.startswith(TRANSIT) and not metrics.transit:
         return _no_value("no schema was compared")
+    if name.metric.startswith(_PLAIN_PROBLEMS) and not metrics.plain_problems:
+        return _no_value("no plain call was made")
     return _read_figure(name, metrics)
 
 

@@ -98,6 +98,7 @@ class Expectations:
             variants=[name for name in plan.variants if name],
             metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
             repeats=None if more_tasks else plan.spec.execution.repeats,
+            load=plan.load.pick(plan.load.options),
             more_tasks=more_tasks,
         )
 
@@ -111,6 +112,7 @@ class Expectations:
         variants: Sequence[str],
         metrics: Sequence[str],
         repeats: int | None,
+        load: Collection[str] = (),
         more_tasks: bool = False,
         quarantine: Path | None = None,
     ) -> Expectations:
@@ -124,6 +126,7 @@ class Expectations:
             variants: names of the run's variants.
             metrics: names of the custom metrics in use.
             repeats: number of attempts per case; None if the number is unknown before the run.
+            load: names of the options of the load that the run sets.
             more_tasks: whether the run may have tasks that are not among `keys`.
             quarantine: file with the list of quarantined cases; None without a list.
 
@@ -132,7 +135,7 @@ class Expectations:
         with errors_about("--jsbench-gate"):
             gates = tuple(gate.resolve(tasks, variants) for gate in gates)
             for name in (name for gate in gates for name in (gate.name, gate.less) if name is not None):
-                _check_measured(name, metrics, repeats)
+                _check_measured(name, metrics, repeats, load)
         listed: dict[str, Any] = {}
         if quarantine is not None:
             from pytest_jsbench.metrics.quarantine import Quarantine
@@ -186,8 +189,10 @@ class Expectations:
         )
 
 
-def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
-    """Raise GateError if a run with these custom metrics and repeats does not measure the metric."""
+def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None, load: Collection[str]) -> None:
+    """Raise GateError if a run with these custom metrics, repeats and options of the load does not have the metric."""
+    from pytest_jsbench.metrics.figures import load_needed
+
     group, _, ending = name.metric.partition(".")
     if group == "scores" and ending not in metrics:
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"
@@ -198,6 +203,12 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         fewest = max(2, int(ending))
     elif group in {"agreement", "field_agreement"}:
         fewest = 2
+    if (needed := None if name.baseline else load_needed(name.metric)) is not None:
+        if not set(needed.options).intersection(load):
+            flags = [f"--jsbench-{option.replace('_', '-')}" for option in needed.options]
+            message = f"{name.text!r}: only a run with {' or '.join(flags)} has this metric"
+            raise GateError(message, found=sorted(load), expected=list(needed.options), where=name.text)
+        fewest = 2 if needed.repeats else fewest
     if repeats is not None and repeats < fewest:
         message = f"{name.text!r} needs {fewest} attempts per case: found {repeats}; use --jsbench-repeats={fewest}"
         raise GateError(message, found=repeats, expected=fewest, where=name.text)

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.call_load import CallLoad, PlainCall, PlainProblem, find_problem
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.runs import Run
+from pytest_jsbench.reports.expectations import Expectations
 from tests.support import examples
 from tests.support.examples import completion, record, replace
 
@@ -238,6 +241,42 @@ def test_gate_on_the_delay_of_starts_is_not_met_while_calls_are_missing() -> Non
     result = check(Gate.parse("start_delay_max<=2"), summarize(examples.run(made, rate="1/s", planned=planned)))
 
     assert (result.met, result.undecided) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "needed"),
+    [
+        ("good_rate>=0.9", ("rate", "plain_share"), "--jsbench-slo"),
+        ("start_delay_p99<=1", ("slo",), "--jsbench-rate"),
+        ("simple.plain_problems.empty<=0", ("slo", "rate"), "--jsbench-plain-share"),
+        ("plain_calls<=0", ("slo",), "--jsbench-plain-share"),
+        ("goodput>=1", (), "--jsbench-rate or --jsbench-plain-share or --jsbench-slo"),
+        ("ttft_cold_p50 - ttft_cold_p50<=1", (), "--jsbench-rate or --jsbench-plain-share or --jsbench-slo"),
+    ],
+)
+def test_gate_on_a_load_that_the_run_does_not_have_is_rejected(text: str, options: Sequence[str], needed: str) -> None:
+    given: dict[str, Any] = {"keys": [record().key], "variants": (), "metrics": (), "repeats": 2}
+
+    with pytest.raises(GateError, match=f"only a run with {needed} has this metric"):
+        Expectations.read([Gate.parse(text)], None, load=options, **given)
+    assert Expectations.read([Gate.parse(text)], None, load=("rate", "plain_share", "slo"), **given).gates
+
+
+def test_gate_on_problems_of_plain_calls_needs_a_plain_call() -> None:
+    gate = Gate.parse("plain_problems.empty<=0")
+    runs = [examples.run(called(0, plain=made), plain_share=0.1) for made in ((), (plain("apple 1234567"),))]
+
+    results = [check(gate, summarize(run)) for run in runs]
+
+    assert [result.met for result in results] == [False, True]
+    assert results[0].message.endswith("NOT MET, no plain call was made")
+
+
+def test_gate_on_later_calls_needs_repeats() -> None:
+    given: dict[str, Any] = {"keys": [record().key], "variants": (), "metrics": (), "load": ("rate",)}
+
+    with pytest.raises(GateError, match="needs 2 attempts per case: found 1; use --jsbench-repeats=2"):
+        Expectations.read([Gate.parse("ttft_warm_p50<=1")], None, repeats=1, **given)
 
 
 def test_variants_have_service_levels_of_their_own_answers() -> None:
