@@ -142,10 +142,10 @@ class LoadFigures(FigureSet):
     def goodput(self) -> float | None:
         """
         Attempts that passed, in time if there is a service level / seconds from the first start to the last end of a
-        call, without reused answers.
+        call, without reused answers; None for merged runs.
         """
         timed = self._groups.timed
-        if not timed:
+        if not timed or self._is_merged:
             return None
         begun = min(load.began - (load.late_s or 0.0) for _, load in timed)
         seconds = max(load.ended for _, load in timed) - begun
@@ -155,8 +155,11 @@ class LoadFigures(FigureSet):
 
     @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=_HAS_RATE)
     def achieved_rate(self) -> float | None:
-        """Calls that began per second, with plain calls and without retries, from the first to the last start."""
-        begun = sorted(call.began for call in self._calls())
+        """
+        Calls that began per second, with plain calls and without retries, from the first to the last start; None for
+        merged runs.
+        """
+        begun = sorted(call.began for call in self._calls()) if not self._is_merged else []
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
@@ -209,6 +212,11 @@ class LoadFigures(FigureSet):
         """Number of calls without a schema by what is wrong with them; empty without such calls."""
         problems = Counter(call.problem for call in self._groups.plain_calls)
         return {problem: problems[problem] for problem in PlainProblem} if self._groups.plain_calls else {}
+
+    @property
+    def _is_merged(self) -> bool:
+        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
+        return self._groups.load is not None and self._groups.load.is_merged
 
     def _is_in_time(self, attempt: AttemptFacts) -> bool | None:
         """Return whether an answer is within the service level; None if unknown, or without a service level."""

@@ -23,6 +23,8 @@ class LoadTerms:
     options: frozenset[str]
     #: Whether the run makes several attempts at a case.
     has_repeats: bool
+    #: Whether the run was merged from others, whose calls were made at different times.
+    is_merged: bool
     #: Time before which calls belong to an earlier run whose answers are reused, in seconds since 1970.
     since: float
 
@@ -36,6 +38,7 @@ class LoadTerms:
             service=ServiceLevel.parse(metadata.slo) if metadata.slo else None,
             options=options_of(metadata),
             has_repeats=metadata.repeats > 1,
+            is_merged=metadata.merged > 0,
             since=datetime.fromisoformat(metadata.started_at).timestamp() if is_resumed else 0.0,
         )
 

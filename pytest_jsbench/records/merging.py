@@ -120,6 +120,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         uuid=uuid,
         dataset=whole_dataset,
         resumed_from=None,
+        merged=sum(part.run.metadata.merged or 1 for part in parts),
         ended_tests=_combine(parts, lambda part: part.ended_tests),
         fault_reports=_combine(parts, lambda part: part.fault_reports),
     ).with_plan(planned)
