@@ -81,7 +81,7 @@ def test_code_appears_in_all_outputs_and_changes_no_outcome(three: Bench) -> Non
     result.stdout.fnmatch_lines(["*codes:  negative_number", "codes      negative_number 1, in_german 1"])
     summary = " ".join(result.stdout.str().split())
     message = "classifier 'own_classifiers:broken', a function of your own, raised ValueError: no mood, at orders::"
-    assert re.search(rf"verdict FAILED: {re.escape(message)}(low|polite), and 1 more; 2 tests failed", summary)
+    assert re.search(rf"verdict FAILED: {re.escape(message)}(low|polite) and 1 more; 2 tests failed", summary)
     assert summary.count("no mood") == 1
     assert (three.path / "keywords.log").read_text() == "jsbench::orders::polite"
     assert (three.path / "polite.log").read_text() == "in_german in no worker"
