@@ -12,7 +12,8 @@ from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors
 from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.gates import Ending, Gate, decide
+from pytest_jsbench.metrics.gates import Ending, Gate, decide, describe_nothing
+from pytest_jsbench.metrics.load_terms import options_of
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
@@ -99,11 +100,12 @@ def merge_runs(
         variants=run.variants,
         metrics=run.metadata.metrics,
         repeats=None if own_tests else run.metadata.repeats,
+        load=options_of(run.metadata),
         quarantine=quarantine,
     )
     decision = expectations.decide(run, summary)
     deciding = decision.deciding or summary
-    ending = replace(_build_ending(merged, deciding), quarantined=decision.quarantined)
+    ending = _build_ending(merged, deciding, decision.quarantined)
     verdict = decide(ending, deciding.total, decision.gates)
     run = replace(run, verdict=verdict)
     make_folder(output, merged.parts, MergeError)
@@ -125,7 +127,7 @@ def merge_runs(
     return verdict.passed
 
 
-def _build_ending(merged: Merged, summary: Summary) -> Ending:
+def _build_ending(merged: Merged, summary: Summary, quarantined: int) -> Ending:
     """
     Return the end of a pytest session that ran all shards, as input for the run verdict; each case that did not
     pass counts as a failed test.
@@ -138,5 +140,6 @@ def _build_ending(merged: Merged, summary: Summary) -> Ending:
         if not outcome.passed and outcome.decided
     )
     lacking = [f"shard {shard} is missing" for shard in merged.absent]
-    lacking += [] if summary.total.planned else ["nothing was measured"]
-    return Ending(exit_status=int(bool(failing or lacking)), answers=failing, lacking=tuple(lacking))
+    lacking += [] if summary.total.planned else [describe_nothing(quarantined)]
+    exit_status = int(bool(failing or lacking))
+    return Ending(exit_status=exit_status, answers=failing, lacking=tuple(lacking), quarantined=quarantined)

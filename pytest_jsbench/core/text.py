@@ -112,6 +112,12 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def list_names(names: Sequence[str], most: int) -> str:
+    """Return at most `most` names in a sentence, and the number of the others: `a, b, and 3 more`."""
+    more = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def kind_of(value: object) -> str:
     """Return the type of a value with its article: `an int`, `a tuple`."""
     name = type(value).__name__

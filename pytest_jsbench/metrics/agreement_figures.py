@@ -10,7 +10,7 @@ from pytest_jsbench.metrics.figure import RUNS, VALUES, VARIANTS, FigureSet, met
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.values.value_digests import EqualPairs, count_equal_pairs, count_equal_pairs_by_field
 
-#: Maximum number of fields with a figure.
+#: Maximum number of fields in a file; gates may name any other.
 _MOST_FIELDS = 200
 
 
@@ -29,17 +29,16 @@ class AgreementFigures(FigureSet):
         digests = self._groups.value_digests
         return cluster_by_case((key, *count_equal_pairs(of_case)) for key, of_case in digests)
 
-    @metric(VALUES, members={}, absent=proportion(0, 0))
+    @metric(VALUES, members={}, absent=proportion(0, 0), most_in_files=_MOST_FIELDS)
     def field_agreement(self) -> Mapping[str, Proportion]:
         """
         For each field, named as in `items.*.amount`: pairs of conforming answers in which the field has equal values /
         pairs in which an answer has the field. Values in lists are compared by position. Bounds are named as for
-        `scores`; the lowest rates first, at most 200; empty without such pairs.
+        `scores`; the lowest rates first, at most 200 in files; empty without such pairs.
         """
         by_field: dict[str, list[tuple[CaseKey, EqualPairs]]] = {}
         for key, of_case in self._groups.value_digests:
             for name, pairs in count_equal_pairs_by_field(of_case).items():
                 by_field.setdefault(name, []).append((key, pairs))
         rates = {name: cluster_by_case((key, *pairs) for key, pairs in of_cases) for name, of_cases in by_field.items()}
-        ranked = sorted(rates.items(), key=lambda pair: (pair[1].value or 0.0, -pair[1].n, pair[0]))
-        return dict(ranked[:_MOST_FIELDS])
+        return dict(sorted(rates.items(), key=lambda pair: (pair[1].value or 0.0, -pair[1].n, pair[0])))

@@ -19,7 +19,7 @@ from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.records.repairs import REPAIRABLE, RepairFacts, TryFacts
 from pytest_jsbench.values import Match
-from pytest_jsbench.values.value_digests import ValueDigestFacts
+from pytest_jsbench.values.value_digests import ValueDigestFacts, group_digests
 from pytest_jsbench.verdicts import FailureType
 
 
@@ -196,10 +196,7 @@ class AttemptGroups:
     @cached_property
     def value_digests(self) -> list[tuple[CaseKey, list[ValueDigestFacts]]]:
         """Digests of the conforming answers to each case in each variant, if the case has several attempts."""
-        by_case: dict[tuple[CaseKey, str], list[ValueDigestFacts]] = {}
-        for attempt in self.counted:
-            if attempt.value_digest is not None:
-                by_case.setdefault((attempt.key, attempt.variant), []).append(attempt.value_digest)
+        by_case = group_digests(((attempt.key, attempt.variant), attempt.value_digest) for attempt in self.counted)
         return [(key, digests) for (key, _), digests in by_case.items()]
 
     @cached_property

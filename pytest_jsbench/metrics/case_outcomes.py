@@ -17,7 +17,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.metrics.trigger_comparison import Triggers
 from pytest_jsbench.values import Match
-from pytest_jsbench.values.value_digests import EqualPairs, ValueDigestFacts, count_equal_pairs
+from pytest_jsbench.values.value_digests import EqualPairs, count_equal_pairs, group_digests
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
@@ -94,6 +94,11 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.passes == len(self.attempts)
 
     @property
+    def failed(self) -> bool:
+        """Whether some attempt failed with an outcome that gives information about the model."""
+        return self.passes < len(self.decided)
+
+    @property
     def decided(self) -> tuple[str, ...]:
         """Outcomes of the attempts that give information about the model."""
         return tuple(end for end in self.attempts if end not in UNDECIDED)
@@ -107,6 +112,10 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def flaky(self) -> bool:
         """Whether some attempts at the case passed and others failed."""
         return 0 < self.passes < len(self.decided)
+
+    def has_same_schema(self, other: CaseOutcome) -> bool:
+        """Return whether another outcome is of a case with the same schema; an unknown schema counts as the same."""
+        return not (self.schema and other.schema) or self.schema == other.schema
 
     def first(self, count: int) -> CaseOutcome:
         """Return the case outcome reduced to the first `count` attempts."""
@@ -167,10 +176,13 @@ def outcomes(
     Return the outcome of each case, in the order of the plan, without the cases that have a broken schema.
 
     Measurements are included if `costs` is given, even if some or all costs are unknown. If an application makes
-    several calls for the same answer, only the last call counts, as an attempt at the case of the first call.
+    several calls for the same answer, only the last call counts, as an attempt at the case of the first call. A variant
+    that cannot rewrite a case has no attempt at it, planned or made.
     """
     plan = Counter(planned)
-    made = list(attempts)
+    recorded = list(attempts)
+    plan.subtract(attempt.key for attempt in recorded if attempt.not_rewritten)
+    made = [attempt for attempt in recorded if not attempt.not_rewritten]
     first: dict[Attempt, CaseKey] = {}
     for attempt in made:
         if attempt.called_again:
@@ -233,10 +245,7 @@ def _triggered(attempt: AttemptFacts) -> bool | None:
 
 def _count_agreement(attempts: Iterable[AttemptFacts]) -> tuple[int, int] | None:
     """Return the number of equal pairs of answers, and of all pairs, within each variant; None without pairs."""
-    of_variant: dict[str, list[ValueDigestFacts]] = {}
-    for attempt in attempts:
-        if attempt.value_digest is not None:
-            of_variant.setdefault(attempt.variant, []).append(attempt.value_digest)
+    of_variant = group_digests((attempt.variant, attempt.value_digest) for attempt in attempts)
     pairs = sum(map(count_equal_pairs, of_variant.values()), EqualPairs(0, 0))
     return (pairs.equal, pairs.compared) if pairs.compared else None
 

@@ -347,7 +347,7 @@ def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
     return all(
         other is not None
         and other.keys() == first.keys()
-        and all(len({outcome.schema, other[key].schema} - {""}) < 2 for key, outcome in first.items())
+        and all(outcome.has_same_schema(other[key]) for key, outcome in first.items())
         for other in others
     )
 
@@ -359,8 +359,8 @@ def compare(
 ) -> Comparison:
     """Compare the second run with the first over common cases; surplus attempts in one of the runs are ignored."""
     shared = [key for key in second if key in first]
-    schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
-    most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
+    same = [key for key in shared if first[key].has_same_schema(second[key])]
+    most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in same}
     pairs = {key: (first[key].first(count), second[key].first(count)) for key, count in most.items()}
     first_decided = {key: pair for key, pair in pairs.items() if pair[0].decided}
     decided = {key: pair for key, pair in first_decided.items() if pair[1].decided}
@@ -372,7 +372,7 @@ def compare(
         newly_failing=tuple(key for key, count in gained.items() if count < 0),
         newly_passing=tuple(key for key, count in gained.items() if count > 0),
         undecided=tuple(key for key in pairs if key not in decided),
-        changed=tuple(key for key in shared if len(schemas[key]) > 1),
+        changed=tuple(key for key in shared if key not in most),
         first_alone=len(first) - len(shared),
         second_alone=len(second) - len(shared),
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
@@ -586,7 +586,7 @@ def find_differing_cases(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> t
     decided: Counter[CaseKey] = Counter()
     for run in runs.values():
         for key, outcome in run.items():
-            if outcome.passed or outcome.passes < len(outcome.decided):
+            if outcome.passed or outcome.failed:
                 decided[key] += 1
                 passed[key] += outcome.passed
     apart = [key for key, count in decided.items() if 0 < passed[key] < count]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, Flag, auto
+from itertools import islice
 from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from pytest_jsbench.core.text import dollars
@@ -91,8 +92,9 @@ class Figure:
     better_when: Better | None = None
     #: Name of the count that is the denominator of this share or mean.
     of: str | None = None
-    #: Names of counts of undecided attempts: those that the denominator includes (`counted_open`), and those that the
-    #: denominator includes only after they are decided (`left_out`).
+    #: Names of counts of what is not known yet: attempts that the denominator, or the sum, includes (`counted_open`),
+    #: and those that the denominator, or the distribution, includes only after they are decided (`left_out`; for a
+    #: time, failed calls and missing attempts by default). They are figures, or cached properties that are in no file.
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     #: Whether the figure is plotted and kept in a history.
@@ -211,6 +213,7 @@ class Computed(Generic[V]):
         members: Mapping[str, Display] | None,
         absent: Value,
         has_bounds: bool,
+        most_in_files: int | None,
         only_if: Callable[[AttemptGroups], bool] | None,
     ) -> None:
         self.__doc__ = compute.__doc__
@@ -223,6 +226,7 @@ class Computed(Generic[V]):
         #: Returns whether files contain the figure for these attempts; None if all files contain it.
         self.only_if = only_if
         self._has_bounds = has_bounds
+        self._most_in_files = most_in_files
 
     @overload
     def __get__(self, metrics: None, owner: type) -> Self: ...
@@ -252,10 +256,11 @@ class Computed(Generic[V]):
             yield row
 
     def to_dict(self, value: V) -> dict[str, Any]:
-        """Return a value as JSON values by name; a group is an object of its members."""
+        """Return a value as JSON values by name; a group is an object of its members, or of the first of them."""
         if not isinstance(value, Mapping):
             return _with_bounds(parts_of(self.name, value))
-        parts = (part for member, inner in value.items() for part in parts_of(str(member), inner))
+        members = islice(value.items(), self._most_in_files)
+        parts = (part for member, inner in members for part in parts_of(str(member), inner))
         if not self._has_bounds:
             return {self.name: {name: getattr(part, "value", part) for name, part in parts}}
         return {self.name: _with_bounds(parts)}
@@ -267,11 +272,12 @@ def _rows_of_distribution(row: Figure) -> Iterator[Figure]:
         name = f"{row.name}_{part}"
         title = f"{row.title}, {words}"
         if part == "count":
-            yield Figure(name, COUNT, title, counted_open=("errors",))
+            yield Figure(name, COUNT, title, counted_open=row.left_out)
         elif part == "p50":
             yield replace(row, name=name, words=title)
         else:
-            yield Figure(name, TIME, title, row.unit, of=f"{row.name}_count" if part == "mean" else None)
+            of = f"{row.name}_count" if part == "mean" else None
+            yield Figure(name, TIME, title, row.unit, of=of, left_out=row.left_out)
 
 
 def metric(
@@ -280,6 +286,7 @@ def metric(
     members: Mapping[str, Display] | None = None,
     absent: Value = None,
     has_bounds: bool = True,
+    most_in_files: int | None = None,
     only_if: Callable[[AttemptGroups], bool] | None = None,
     **display: Unpack[Display],
 ) -> Callable[[Callable[[Any], V]], Computed[V]]:
@@ -295,10 +302,13 @@ def metric(
             the figure is not a group.
         absent: Value of a member that does not occur.
         has_bounds: Whether files contain the bounds of the rates.
+        most_in_files: Maximum number of members of a group in a file, the first ones; None for all.
         only_if: Returns whether files contain the figure for these attempts; None if all files contain it.
         display: Fields of the figure's row.
 
     """
+    if kind is TIME:
+        display.setdefault("left_out", ("errors",))
 
     def decorate(compute: Callable[[Any], V]) -> Computed[V]:
         return Computed(
@@ -307,6 +317,7 @@ def metric(
             members=members,
             absent=absent,
             has_bounds=has_bounds,
+            most_in_files=most_in_files,
             only_if=only_if,
         )
 
@@ -324,6 +335,8 @@ class FigureSet:
     comes_last: ClassVar[bool] = False
     #: Each figure, distribution and group by name: rates first, then times, sums, counts, and groups.
     computed: ClassVar[Mapping[str, Computed[Any]]] = {}
+    #: Names of the counts that the rows of the figures need.
+    _open_counts: ClassVar[frozenset[str]] = frozenset()
     #: The attempts, only while the figures are computed.
     _groups: AttemptGroups
     #: Each figure by its name, as in `failure_rates.truncated` or `ttft_p50`.
@@ -337,6 +350,8 @@ class FigureSet:
         owners.sort(key=lambda owner: vars(owner).get("comes_last", False))
         every = [each for owner in owners for each in vars(owner).values() if isinstance(each, Computed)]
         cls.computed = {each.name: each for each in sorted(every, key=_position)}
+        rows = [row for each in every for row in each.rows()]
+        cls._open_counts = frozenset(count for row in rows for count in (*row.counted_open, *row.left_out))
 
     def __init__(self, groups: AttemptGroups) -> None:
         """Compute all figures now, so that the groups need not stay in memory."""
@@ -347,6 +362,8 @@ class FigureSet:
             for each in self.computed.values()
             for name, value in parts_of(each.name, getattr(self, each.name))
         }
+        for count in self._open_counts:
+            getattr(self, count)  # cached while the attempts are in memory
         values["_unused"] = frozenset(
             each.name for each in self.computed.values() if each.only_if is not None and not each.only_if(groups)
         )

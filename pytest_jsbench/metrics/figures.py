@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pytest_jsbench.metrics.figure import COUNT, RATES_OF_FIELD, SUM, TIME, VALUES, Figure, Shown
+from pytest_jsbench.metrics.load_figures import NeedsLoad
 from pytest_jsbench.metrics.metrics import Metrics
 
 #: Prefix of the names of custom metrics.
@@ -37,8 +39,15 @@ def find_figure(metric: str) -> Figure | None:
         return None
     if group == "fields":
         return Figure(metric, VALUES if metric.rpartition(".")[2] in RATES_OF_FIELD else COUNT)
-    row = Metrics.computed[group].row
-    return Figure(metric, row.kind, member if f"{group}." == SCORES else "")
+    return replace(Metrics.computed[group].row, name=metric, words=member if f"{group}." == SCORES else "")
+
+
+def load_needed(metric: str) -> NeedsLoad | None:
+    """Return the condition on the load of the run under which it has a metric; None without one."""
+    name = metric.partition(".")[0]
+    computed = Metrics.computed.get(name) or Metrics.computed.get(name.rpartition("_")[0])
+    condition = None if computed is None else computed.only_if
+    return condition if isinstance(condition, NeedsLoad) else None
 
 
 def names_with_bounds(names: Iterable[str]) -> tuple[str, ...]:

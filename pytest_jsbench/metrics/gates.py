@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.text import format_count
+from pytest_jsbench.core.text import format_count, list_names
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.runs import RunStatus, RunVerdict
 
@@ -182,7 +182,6 @@ _NO_TESTS = 5
 _UNEXPLAINED = {
     _STOPPED: "the session was stopped",
     _BROKEN: "internal error of pytest",
-    _NO_TESTS: "nothing was measured",
 }
 _MOST_NAMED = 10
 #: Maximum number of failed tests that are listed, since pytest lists them too.
@@ -241,10 +240,18 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     if exit_status == _OK:
         return RunVerdict.of(RunStatus.PASSED, exit_status, [*_describe_success(total, gates, ending)])
     if not wrong and not lacking:
-        unexplained = _UNEXPLAINED.get(exit_status) or f"pytest ended with exit status {exit_status}"
+        if exit_status == _NO_TESTS:
+            unexplained = describe_nothing(ending.quarantined)
+        else:
+            unexplained = _UNEXPLAINED.get(exit_status) or f"pytest ended with exit status {exit_status}"
         (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(unexplained)
     status = RunStatus.FAILED if wrong else RunStatus.INCOMPLETE
     return RunVerdict.of(status, exit_status, [*wrong, *lacking])
+
+
+def describe_nothing(quarantined: int) -> str:
+    """Say why no attempt decides a run in which this number of cases is quarantined."""
+    return "nothing was measured" + (": every selected case is quarantined" if quarantined else "")
 
 
 def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *, found: bool) -> int:
@@ -279,8 +286,7 @@ def _describe_failures(ending: Ending) -> Iterator[str]:
 
 
 def _list_tests(tests: Sequence[str], what: str) -> str:
-    more = f" and {len(tests) - _MOST_TESTS:,} more" if len(tests) > _MOST_TESTS else ""
-    return f"{format_count(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
+    return f"{format_count(len(tests), 'test')} {what}: {list_names(tests, _MOST_TESTS)}"
 
 
 def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:

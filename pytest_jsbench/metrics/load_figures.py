@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups, cluster_by_case, timings
 from pytest_jsbench.metrics.figure import (
@@ -25,33 +27,31 @@ from pytest_jsbench.metrics.figure import (
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered, proportion
 from pytest_jsbench.records.call_load import LoadFacts, PlainFacts, PlainProblem
 from pytest_jsbench.records.facts import AttemptFacts
+from pytest_jsbench.settings.load_options import LoadOptions
 
 _OPEN = ("errors", "unjudged")
+_PLAIN_LEFT_OUT = ("missing", "plain_failed")
 
 
-def has_load(groups: AttemptGroups) -> bool:
-    """Return whether the run has a load or a service level."""
-    return groups.load is not None
+@dataclass(frozen=True, slots=True)
+class NeedsLoad:
+    """The condition of a figure: the run sets one of these options of the load."""
+
+    options: tuple[str, ...]
+    #: Whether the run must also make several attempts at a case.
+    repeats: bool = False
+
+    def __call__(self, groups: AttemptGroups) -> bool:
+        """Return whether the run of these attempts meets the condition."""
+        load = groups.load
+        return load is not None and not load.options.isdisjoint(self.options) and load.has_repeats >= self.repeats
 
 
-def has_rate(groups: AttemptGroups) -> bool:
-    """Return whether calls began at a rate."""
-    return groups.load is not None and groups.load.has_rate
-
-
-def has_service_level(groups: AttemptGroups) -> bool:
-    """Return whether the run has a service level."""
-    return groups.load is not None and groups.load.service is not None
-
-
-def has_plain_calls(groups: AttemptGroups) -> bool:
-    """Return whether the run makes calls without a schema."""
-    return groups.load is not None and groups.load.has_plain
-
-
-def has_later_calls(groups: AttemptGroups) -> bool:
-    """Return whether the run has a load or a service level, and several attempts at a case."""
-    return groups.load is not None and groups.load.has_repeats
+_HAS_LOAD = NeedsLoad(tuple(LoadOptions.options))
+_HAS_LATER_CALLS = NeedsLoad(tuple(LoadOptions.options), repeats=True)
+_HAS_RATE = NeedsLoad(("rate",))
+_HAS_PLAIN = NeedsLoad(("plain_share",))
+_HAS_SERVICE_LEVEL = NeedsLoad(("slo",))
 
 
 class LoadFigures(FigureSet):
@@ -59,7 +59,19 @@ class LoadFigures(FigureSet):
 
     comes_last = True
 
-    @metric(RATE, words="Answers in time", left_out=("errors",), only_if=has_service_level)
+    @cached_property
+    def plain_failed(self) -> int:
+        """Number of calls without a schema that failed."""
+        return sum(call.problem is PlainProblem.FAILED for call in self._groups.plain_calls)
+
+    @cached_property
+    def plain_without_cost(self) -> int:
+        """Number of calls without a schema whose cost is unknown, since they failed or have no known price."""
+        loads = ((each.attempt in self._groups.costs.plain, each.load) for each in self._groups.attempts)
+        calls = ((known, call) for known, load in loads if load is not None for call in load.plain)
+        return sum(not known or call.problem is PlainProblem.FAILED for known, call in calls)
+
+    @metric(RATE, words="Answers in time", left_out=("errors",), only_if=_HAS_SERVICE_LEVEL)
     def in_time(self) -> Proportion:
         """Answers within the service level / answers whose limited times were measured."""
         decided = [(attempt, self._is_in_time(attempt)) for attempt in self._groups.completions]
@@ -72,7 +84,7 @@ class LoadFigures(FigureSet):
         counted_open=_OPEN,
         heading="In time",
         tables=VARIANTS | RUNS,
-        only_if=has_service_level,
+        only_if=_HAS_SERVICE_LEVEL,
     )
     def good_rate(self) -> Proportion:
         """Attempts that passed within the service level / planned attempts."""
@@ -82,17 +94,17 @@ class LoadFigures(FigureSet):
         good = Counter(attempt.key for attempt in groups.counted if attempt.passed and self._is_in_time(attempt))
         return clustered((good[key], n) for key, n in groups.decided_plan.items())
 
-    @metric(TIME, words="Delay of starts", unit="s", only_if=has_rate)
+    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing",), only_if=_HAS_RATE)
     def start_delay(self) -> Distribution:
         """Time between the scheduled start of a call, also of a plain call, and its begin; not the server's delay."""
         return Distribution.of(call.late_s for call in self._calls() if call.late_s is not None)
 
-    @metric(TIME, words="Time to first token, first call of a schema", unit="s", only_if=has_later_calls)
+    @metric(TIME, words="Time to first token, first call of a schema", unit="s", only_if=_HAS_LATER_CALLS)
     def ttft_cold(self) -> Distribution:
         """TTFT of the first call of each schema to a server, which may compile a grammar, in runs with repeats."""
         return timings((first for first, _ in self._groups.calls_by_schema), "ttft")
 
-    @metric(TIME, words="Time to first token, later calls of a schema", unit="s", only_if=has_later_calls)
+    @metric(TIME, words="Time to first token, later calls of a schema", unit="s", only_if=_HAS_LATER_CALLS)
     def ttft_warm(self) -> Distribution:
         """TTFT of the calls that began after the first token of the first call of their schema."""
         return timings((later for _, after in self._groups.calls_by_schema for later in after), "ttft")
@@ -101,7 +113,8 @@ class LoadFigures(FigureSet):
         TIME,
         words="Time to first token of plain calls",
         unit="s",
-        only_if=has_plain_calls,
+        left_out=_PLAIN_LEFT_OUT,
+        only_if=_HAS_PLAIN,
     )
     def plain_ttft(self) -> Distribution:
         """TTFT of calls without a schema."""
@@ -111,7 +124,7 @@ class LoadFigures(FigureSet):
             if call.timing is not None and call.timing.ttft is not None
         )
 
-    @metric(TIME, words="Total time of plain calls", unit="s", only_if=has_plain_calls)
+    @metric(TIME, words="Total time of plain calls", unit="s", left_out=_PLAIN_LEFT_OUT, only_if=_HAS_PLAIN)
     def plain_tgt(self) -> Distribution:
         """Time from the request of a call without a schema to the end of its answer."""
         return Distribution.of(call.timing.tgt for call in self._groups.plain_calls if call.timing is not None)
@@ -124,37 +137,40 @@ class LoadFigures(FigureSet):
         counted_open=_OPEN,
         heading="Goodput (1/s)",
         tables=VARIANTS | RUNS,
-        only_if=has_load,
+        only_if=_HAS_LOAD,
     )
     def goodput(self) -> float | None:
         """
         Attempts that passed, in time if there is a service level / seconds from the first start to the last end of a
-        call, without reused answers.
+        call, without reused answers; None for merged runs.
         """
         timed = self._groups.timed
-        if not timed:
+        if not timed or self._is_merged:
             return None
         begun = min(load.began - (load.late_s or 0.0) for _, load in timed)
         seconds = max(load.ended for _, load in timed) - begun
-        has_limits = has_service_level(self._groups)
+        has_limits = _HAS_SERVICE_LEVEL(self._groups)
         good = sum(attempt.passed and (not has_limits or self._is_in_time(attempt) is True) for attempt, _ in timed)
         return good / seconds if seconds > 0 else None
 
-    @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=has_rate)
+    @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=_HAS_RATE)
     def achieved_rate(self) -> float | None:
-        """Calls that began per second, with plain calls and without retries, from the first to the last start."""
-        begun = sorted(call.began for call in self._calls())
+        """
+        Calls that began per second, with plain calls and without retries, from the first to the last start; None for
+        merged runs.
+        """
+        begun = sorted(call.began for call in self._calls()) if not self._is_merged else []
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=(*_OPEN, "without_cost"), only_if=_HAS_LOAD)
     def cost_per_valid(self) -> float | None:
         """Cost of all attempts in US dollars, as far as known / attempts that passed."""
         costs = self._groups.known_costs
         passed = self._groups.passed.total()
         return sum(costs) / passed if costs and passed else None
 
-    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=(*_OPEN, "unreported"), only_if=_HAS_LOAD)
     def output_tokens_per_valid(self) -> float | None:
         """Tokens in all answers, as far as reported / attempts that passed."""
         reported = [attempt.usage for attempt in self._groups.reporting if attempt.usage is not None]
@@ -162,34 +178,45 @@ class LoadFigures(FigureSet):
         passed = self._groups.passed.total()
         return tokens / passed if reported and passed else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, only_if=has_plain_calls)
+    @metric(
+        SUM,
+        unit=DOLLARS,
+        better_when=Better.LOWER,
+        counted_open=("missing", "plain_without_cost"),
+        only_if=_HAS_PLAIN,
+    )
     def plain_cost(self) -> float | None:
         """Cost of the calls without a schema in US dollars, as far as known; `cost` does not include it."""
         costs = self._groups.costs.plain
         known = [costs[attempt.attempt] for attempt in self._groups.attempts if attempt.attempt in costs]
         return sum(known) if known else None
 
-    @metric(RATE, words="Plain answers without a problem", only_if=has_plain_calls)
+    @metric(RATE, words="Plain answers without a problem", only_if=_HAS_PLAIN)
     def plain_ok(self) -> Proportion:
         """Calls without a schema with an answer that is neither empty nor corrupted / calls without a schema."""
         return proportion(sum(call.problem is None for call in self._groups.plain_calls), len(self._groups.plain_calls))
 
-    @metric(RATE, words="Plain answers that repeat their line", only_if=has_plain_calls)
+    @metric(RATE, words="Plain answers that repeat their line", only_if=_HAS_PLAIN)
     def plain_repeated(self) -> Proportion:
         """Plain answers that contain the line that they should repeat / plain answers; low for weak models."""
         answers = [call for call in self._groups.plain_calls if call.generation_type == "completion"]
         return proportion(sum(call.repeated for call in answers), len(answers))
 
-    @metric(COUNT, words="Plain calls", only_if=has_plain_calls)
+    @metric(COUNT, words="Plain calls", only_if=_HAS_PLAIN)
     def plain_calls(self) -> int:
         """Number of calls without a schema; they are no attempts."""
         return len(self._groups.plain_calls)
 
-    @metric(COUNT, better_when=Better.LOWER, members={problem: {} for problem in PlainProblem}, only_if=has_plain_calls)
+    @metric(COUNT, better_when=Better.LOWER, members={problem: {} for problem in PlainProblem}, only_if=_HAS_PLAIN)
     def plain_problems(self) -> Mapping[PlainProblem, int]:
         """Number of calls without a schema by what is wrong with them; empty without such calls."""
         problems = Counter(call.problem for call in self._groups.plain_calls)
         return {problem: problems[problem] for problem in PlainProblem} if self._groups.plain_calls else {}
+
+    @property
+    def _is_merged(self) -> bool:
+        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
+        return self._groups.load is not None and self._groups.load.is_merged
 
     def _is_in_time(self, attempt: AttemptFacts) -> bool | None:
         """Return whether an answer is within the service level; None if unknown, or without a service level."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.service_level import ServiceLevel
+from pytest_jsbench.settings.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -18,10 +19,12 @@ class LoadTerms:
 
     #: Service level of the answers; None without one.
     service: ServiceLevel | None
-    has_rate: bool
-    has_plain: bool
+    #: Names of the options of the load that the run sets.
+    options: frozenset[str]
     #: Whether the run makes several attempts at a case.
     has_repeats: bool
+    #: Whether the run was merged from others, whose calls were made at different times.
+    is_merged: bool
     #: Time before which calls belong to an earlier run whose answers are reused, in seconds since 1970.
     since: float
 
@@ -33,8 +36,13 @@ class LoadTerms:
         is_resumed = metadata.resumed_from is not None
         return cls(
             service=ServiceLevel.parse(metadata.slo) if metadata.slo else None,
-            has_rate=bool(metadata.rate),
-            has_plain=bool(metadata.plain_share),
+            options=options_of(metadata),
             has_repeats=metadata.repeats > 1,
+            is_merged=metadata.merged > 0,
             since=datetime.fromisoformat(metadata.started_at).timestamp() if is_resumed else 0.0,
         )
+
+
+def options_of(metadata: RunMetadata) -> frozenset[str]:
+    """Return the names of the options of the load that a run sets."""
+    return frozenset(name for name in LoadOptions.options if getattr(metadata, name))

@@ -33,6 +33,13 @@ class Measurements(FigureSet):
         """Sums of the token counts; an application's answers without a schema are not judged, but also cost tokens."""
         return Usage.total([attempt.usage for attempt in self._groups.attempts if attempt.usage is not None])
 
+    @cached_property
+    def without_cost(self) -> int:
+        """Number of answered and declined attempts whose cost is unknown, from any engine."""
+        known = self._groups.costs.attempts
+        ended = (each for each in self._groups.attempts if each.answered or each.generation_type == "declined")
+        return sum(attempt.attempt not in known for attempt in ended)
+
     # Times; files contain all parts of their distributions, and tables only the medians.
 
     @metric(TIME, words="Time to first token", unit="s", is_main=True, heading="TTFT (s)", tables=TASKS | VARIANTS)
@@ -141,7 +148,7 @@ class Measurements(FigureSet):
         """Output tokens that are reasoning."""
         return self.tokens.reasoning_tokens
 
-    @metric(SUM, better_when=Better.LOWER, heading="Runaway tokens", digits=0, tables=RUNS)
+    @metric(SUM, counted_open=_UNREPORTED, better_when=Better.LOWER, heading="Runaway tokens", digits=0, tables=RUNS)
     def runaway_tokens(self) -> int | None:
         """
         Tokens in long runs of white space and in repetitions, estimated by their share of each answer's characters;
@@ -158,7 +165,7 @@ class Measurements(FigureSet):
         SUM,
         unit=DOLLARS,
         better_when=Better.LOWER,
-        counted_open=("errors",),
+        counted_open=("errors", "without_cost"),
         is_main=True,
         heading="Cost of 1,000",
         per="priced",

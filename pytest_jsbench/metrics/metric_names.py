@@ -31,6 +31,8 @@ COPING = "coping."
 AGREEMENTS = ("agreement", FIELD_AGREEMENT)
 #: Prefix of the metrics of schemas that reached an endpoint.
 TRANSIT = "transit."
+#: Prefix of the numbers of problems of calls without a schema.
+_PLAIN_PROBLEMS = "plain_problems."
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -117,6 +119,8 @@ class MetricName:
         path = text[: ending.start()] if ending else text
         metric = _tail(path, METRICS)
         group = _GROUP.fullmatch(path)
+        if group and 0 <= _find_open_group(path) < group.start("group"):  # a field named `baseline.value`
+            group = None
         variant = group and group["variant"] and group["variant"].removeprefix(_VARIANTS)
         if group and group["group"] == "keywords" and (tail := _tail(group["path"], _KEYWORD_METRICS)):
             keyword = _require_known(group["path"].removesuffix(tail).removesuffix("."), KEYWORDS, text, "keyword")
@@ -186,15 +190,19 @@ class MetricName:
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
     """Return the metric at the end of a dotted path; empty if the path does not end with a metric."""
-    if metrics is METRICS:
-        starts = (f".{path}".rfind(f".{prefix}") for prefix in OPEN_GROUPS)
-        if (start := next((start for start in starts if start >= 0), None)) is not None:
-            return path[start:]
+    if metrics is METRICS and (start := _find_open_group(path)) >= 0:
+        return path[start:]
     parts = path.split(".")
     for count in (2, 1):
         if (tail := ".".join(parts[-count:])) in metrics:
             return tail
     return ""
+
+
+def _find_open_group(path: str) -> int:
+    """Return where a metric of an open group starts in a dotted path; -1 without one."""
+    starts = (f".{path}".rfind(f".{prefix}") for prefix in OPEN_GROUPS)
+    return min((start for start in starts if start >= 0), default=-1)
 
 
 def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
@@ -250,6 +258,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _read_field(name, metrics)
     if name.metric.startswith(TRANSIT) and not metrics.transit:
         return _no_value("no schema was compared")
+    if name.metric.startswith(_PLAIN_PROBLEMS) and not metrics.plain_problems:
+        return _no_value("no plain call was made")
     return _read_figure(name, metrics)
 
 
@@ -265,18 +275,18 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
     row = find_figure(name.metric)
     assert row is not None
     value = metrics.figure(row.name)
-    counted_open = sum(getattr(metrics, count) for count in row.counted_open)
+    counted_open, left_out = (
+        sum(getattr(metrics, count) for count in counts) for counts in (row.counted_open, row.left_out)
+    )
     if isinstance(value, Proportion) and row.kind is Kind.RATE:
-        left_out = sum(getattr(metrics, count) for count in row.left_out)
         return _range(name, value, more=counted_open, unseen=left_out)
     if isinstance(value, Rate):
         return _range_of_values(name, value, metrics)
     if row.kind is Kind.TIME:
         time, _, part = row.name.rpartition("_")
-        return _read_time(getattr(metrics, time), part, metrics.errors)
+        return _read_time(getattr(metrics, time), part, left_out)
     if row.kind is Kind.SUM:
-        priced = row.name != "cost" or metrics.priced == metrics.completions + metrics.declined
-        return _read_sum(value, complete=priced and not counted_open)
+        return _read_sum(value, complete=not counted_open)
     return _read_count(
         int(value or 0), more=_NEVER if row.name == "invented" and not metrics.complete else counted_open
     )
@@ -320,15 +330,15 @@ def _read_field(name: MetricName, metrics: Metrics) -> Reading:
     return _read_count(field.counts[name.metric])
 
 
-def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
-    """Return the reading of a time; a failed call could have taken any time."""
+def _read_time(spread: Distribution, part: str, left_out: int) -> Reading:
+    """Return the reading of a time; a call that is left out, since it failed, could have taken any time."""
     value: float | None = getattr(spread, part)
     if value is None:
         return _no_value("nothing measured")
     needed = _FEWEST.get(part, 0)
     if spread.count < needed:
         return _no_value(f"a {SPREAD[part]} needs {needed} values, found {spread.count}; use the median (_p50) instead")
-    low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
+    low, high = (getattr(Distribution.of([*spread.ordered, *[end] * left_out]), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(spread.count, 'value')}")
 
 

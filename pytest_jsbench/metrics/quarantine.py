@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -90,8 +90,8 @@ class Quarantine:
     entries: Mapping[CaseKey, QuarantineEntry]
 
     @classmethod
-    def read(cls, path: Path, today: date) -> Self:
-        """Read the list; raise JSBenchError that names the first invalid line."""
+    def read(cls, path: Path, today: date = date.min) -> Self:
+        """Read the list, before or on the day of a run; raise JSBenchError that names the first invalid line."""
         entries: dict[CaseKey, QuarantineEntry] = {}
         text = FileReader(largest=_LARGEST, error=JSBenchError).read_text(path)
         for number, line in enumerate(text.splitlines(), start=1):
@@ -107,36 +107,30 @@ class Quarantine:
             entries[entry.case] = entry
         return cls(source=path.name, today=today, entries=entries)
 
-    @classmethod
-    def of_run(cls, path: Path, metadata: RunMetadata) -> Self:
-        """Read the list for the day on which a run started."""
-        return cls.read(path, date.fromisoformat(metadata.started_at[:10]))
+    def of_run(self, metadata: RunMetadata) -> Self:
+        """Return the list for the day on which a run started."""
+        return replace(self, today=date.fromisoformat(metadata.started_at[:10]))
 
     @property
     def active(self) -> dict[CaseKey, QuarantineEntry]:
         """Entries of the cases whose failures are excused on the day of the run."""
         return {key: entry for key, entry in self.entries.items() if entry.is_active(self.today)}
 
-    def report(
-        self, variants: Iterable[Mapping[CaseKey, CaseOutcome]], planned: Collection[CaseKey]
-    ) -> QuarantineReport:
-        """Return what became of each entry in a run with these outcomes of its variants, and these planned cases."""
-        outcomes = list(variants)
-        states = {
-            key: self._state_of(key, [each[key] for each in outcomes if key in each], planned) for key in self.entries
-        }
+    def report(self, outcomes: Mapping[CaseKey, CaseOutcome], planned: Collection[CaseKey]) -> QuarantineReport:
+        """Return what became of each entry in a run with these outcomes, over all variants, and these planned cases."""
+        states = {key: self._state_of(key, outcomes.get(key), planned) for key in self.entries}
         return QuarantineReport(quarantine=self, states=states)
 
-    def _state_of(self, key: CaseKey, outcomes: Sequence[CaseOutcome], planned: Collection[CaseKey]) -> QuarantineState:
+    def _state_of(self, key: CaseKey, outcome: CaseOutcome | None, planned: Collection[CaseKey]) -> QuarantineState:
         if key not in planned:
             return QuarantineState.NO_CASE
         if not self.entries[key].is_active(self.today):
             return QuarantineState.EXPIRED
-        if any(outcome.passes < len(outcome.decided) for outcome in outcomes):
+        if outcome is None:  # the schema is invalid
+            return QuarantineState.UNDECIDED
+        if outcome.failed:
             return QuarantineState.FAILED
-        # without any outcome, the schema is invalid
-        has_passed = bool(outcomes) and all(outcome.passed for outcome in outcomes)
-        return QuarantineState.PASSED if has_passed else QuarantineState.UNDECIDED
+        return QuarantineState.PASSED if outcome.passed else QuarantineState.UNDECIDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,13 +31,13 @@ class Ratchet:
     @classmethod
     def of(cls, baseline: Mapping[CaseKey, CaseOutcome], run: Mapping[CaseKey, CaseOutcome]) -> Self:
         """Return the cases of a run that are worse than in the baseline."""
-        known = {key for key, now in run.items() if key in baseline and _same_schema(baseline[key], now)}
+        known = {key for key, now in run.items() if key in baseline and baseline[key].has_same_schema(now)}
         new = [key for key in run if key not in known]
         held = [key for key in run if key in known and baseline[key].passed]
         return cls(
             vanished=tuple(key for key in baseline if key not in run),
-            arrived_failing=tuple(key for key in new if _fails(run[key])),
-            broken=tuple(key for key in held if _fails(run[key])),
+            arrived_failing=tuple(key for key in new if run[key].failed),
+            broken=tuple(key for key in held if run[key].failed),
             may_arrive=sum(_may_fail(run[key]) for key in new),
             may_break=sum(_may_fail(run[key]) for key in held),
         )
@@ -51,13 +51,5 @@ class Ratchet:
         return {name: [str(key) for key in getattr(self, name)] for name in RATCHET}
 
 
-def _same_schema(was: CaseOutcome, now: CaseOutcome) -> bool:
-    return not (was.schema and now.schema) or was.schema == now.schema
-
-
-def _fails(outcome: CaseOutcome) -> bool:
-    return outcome.passes < len(outcome.decided)
-
-
 def _may_fail(outcome: CaseOutcome) -> bool:
-    return not _fails(outcome) and len(outcome.decided) < len(outcome.attempts)
+    return not outcome.failed and len(outcome.decided) < len(outcome.attempts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import Usage
@@ -26,6 +27,20 @@ class RepairFigures(FigureSet):
     """Figures of the second tries of a set of attempts."""
 
     comes_last = True
+
+    @cached_property
+    def repairs_unreported(self) -> int:
+        """Number of second tries with an answer that did not report its number of tokens."""
+        answered = (each.usage for each in self._tries() if each.generation_type == "completion")
+        return sum(usage is None or usage.output_tokens is None for usage in answered)
+
+    @cached_property
+    def repairs_without_cost(self) -> int:
+        """Number of wrong answers whose second tries were called for and have an unknown cost."""
+        return sum(
+            each.cost is None and any(not (made.remembered or made.failed) for made in each.repairs.tries)
+            for each in self._groups.second_tries
+        )
 
     @metric(RATE, of="planned", counted_open=_OPEN, members=_EACH_TRY, absent=proportion(0, 0))
     def pass_after(self) -> Mapping[int, Proportion]:
@@ -62,22 +77,22 @@ class RepairFigures(FigureSet):
         tested = [(each.key, each.repairs.json_repair) for each in self._groups.second_tries]
         return cluster_by_case((key, int(rescued), 1) for key, rescued in tested if rescued is not None)
 
-    @metric(TIME, words="Time of a second try", unit="s")
+    @metric(TIME, words="Time of a second try", unit="s", left_out=("errors", "repairs_open"))
     def repair_time(self) -> Distribution:
         """Time from the request of a second try to the end of its answer."""
         return timings(self._tries(), "tgt")
 
-    @metric(SUM, counted_open=("repairs_open",))
+    @metric(SUM, counted_open=("repairs_open", "repairs_unreported"))
     def repair_input_tokens(self) -> int | None:
         """Tokens in the conversations of the second tries; `input_tokens` only includes those of applications."""
         return self._tokens_of_tries().input_tokens
 
-    @metric(SUM, counted_open=("repairs_open",))
+    @metric(SUM, counted_open=("repairs_open", "repairs_unreported"))
     def repair_output_tokens(self) -> int | None:
         """Tokens in the answers of the second tries; `output_tokens` only includes those of applications."""
         return self._tokens_of_tries().output_tokens
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=("repairs_open",))
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=("repairs_open", "repairs_without_cost"))
     def repair_cost(self) -> float | None:
         """Cost in US dollars of the second tries, as far as known; `cost` only includes those of applications."""
         known = [each.cost for each in self._groups.second_tries if each.cost is not None]

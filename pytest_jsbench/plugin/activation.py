@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
@@ -59,7 +60,8 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
         return context(session=_start(config, settings, plan))
     worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
     session = RunSession(plan, given.handover, process=worker, prepared=given.prepared)
-    return context(session=session, worker=worker, steals=given.steals)
+    excuses = {CaseKey.parse(key): excuse for key, excuse in given.excuses.items()}
+    return context(session=session, worker=worker, steals=given.steals, excuses=excuses)
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:

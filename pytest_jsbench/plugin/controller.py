@@ -16,7 +16,7 @@ import pytest
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.text import describe_error, format_count, printable
+from pytest_jsbench.core.text import describe_error, format_count, list_names, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, key_of, write_selection
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
@@ -85,6 +85,7 @@ class Controller:
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
+        context.excuses.update(self._expectations.excuses(context.handover.metadata))
         self.decision = GateDecision()
         #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
@@ -130,7 +131,8 @@ class Controller:
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = write_selection(plan.cases, self._context.marks, folder)
-        return WorkerInput(handover=handover, prepared=prepared, selected=selected, steals=steals)
+        excuses = {str(key): excuse for key, excuse in self._context.excuses.items()}
+        return WorkerInput(handover=handover, prepared=prepared, selected=selected, excuses=excuses, steals=steals)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -353,9 +355,8 @@ class Controller:
 
 def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
     """Return a text with the number of attempts and the names of the first few."""
-    names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
-    more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
-    return f"{format_count(len(attempts), 'attempt')}: {names}{more}"
+    names = [attempt.name(several=repeats > 1) for attempt in attempts]
+    return f"{format_count(len(attempts), 'attempt')}: {list_names(names, _MOST_LISTED)}"
 
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:

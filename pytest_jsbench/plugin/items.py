@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,7 +39,6 @@ from pytest_jsbench.records.records import Attempt, Missing
 from pytest_jsbench.verdicts.verdicts import excerpt
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.quarantine import QuarantineEntry
     from pytest_jsbench.run.record_keeper import AttemptResult
 
 
@@ -50,13 +49,11 @@ class JSBenchSuite(pytest.Collector):
         """Yield a collector for each task, in the dataset's order."""
         by_task: dict[str, list[CaseKey]] = {}
         context = self.config.stash[RUN_CONTEXT]
-        quarantined = _find_quarantined(context)
         for key in context.plan.keys:
             by_task.setdefault(key.task, []).append(key)
         for task, keys in by_task.items():
             collector = JSBenchTask.from_parent(self, name=task)
             collector.keys = keys
-            collector.quarantined = quarantined
             for name in ("jsbench", mark("task", task)):
                 collector.add_marker(name)
             yield collector
@@ -66,7 +63,6 @@ class JSBenchTask(pytest.Collector):
     """The collector of a task, with the node id `jsbench::<task>`."""
 
     keys: Iterable[CaseKey] = ()
-    quarantined: Mapping[CaseKey, QuarantineEntry] = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
         """
@@ -84,19 +80,9 @@ class JSBenchTask(pytest.Collector):
             item = JSBenchCase.from_parent(self, name=name, attempt=attempt, **nodeid)
             for marker in (*context.marks.get(key, ()), *variants[variant]):
                 item.add_marker(marker)
-            if (entry := self.quarantined.get(key)) is not None:
-                item.add_marker(pytest.mark.xfail(reason=entry.excuse, raises=CaseFailed, strict=False))
+            if (excuse := context.excuses.get(key)) is not None:
+                item.add_marker(pytest.mark.xfail(reason=excuse, raises=CaseFailed, strict=False))
             yield item
-
-
-def _find_quarantined(context: RunContext) -> Mapping[CaseKey, QuarantineEntry]:
-    """Return the quarantined cases whose failures are excused on the day of the run."""
-    path = context.plan.spec.gates.quarantine
-    if path is None:
-        return {}
-    from pytest_jsbench.metrics.quarantine import Quarantine
-
-    return Quarantine.of_run(path, context.handover.metadata).active
 
 
 def of_suite(nodeid: str) -> bool:

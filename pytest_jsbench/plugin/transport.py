@@ -40,6 +40,8 @@ class WorkerInput:
     prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
     #: Arguments with which `context.select` reads the selected cases; empty if the worker selects the cases.
     selected: Mapping[str, Any] = field(default_factory=dict)
+    #: Reasons why the failures of quarantined cases are excused, by case.
+    excuses: Mapping[str, str] = field(default_factory=dict)
     #: Whether xdist may move a worker's tests to another worker, so that no calls may be made ahead of the tests.
     steals: bool = False
     #: Number of workers that make the run's calls.

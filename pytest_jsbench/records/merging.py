@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
-from pytest_jsbench.core.text import format_count
+from pytest_jsbench.core.text import format_count, list_names
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
@@ -120,6 +120,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         uuid=uuid,
         dataset=whole_dataset,
         resumed_from=None,
+        merged=sum(part.run.metadata.merged or 1 for part in parts),
         ended_tests=_combine(parts, lambda part: part.ended_tests),
         fault_reports=_combine(parts, lambda part: part.fault_reports),
     ).with_plan(planned)
@@ -152,9 +153,8 @@ def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) 
     note = f"records kept for attempts in more than one run: {twice - replaced} from the first of these runs"
     note += f", {replaced} from a later run, because the first call had failed" if replaced else ""
     note += f"; {format_count(len(disagreeing), 'attempt')} passed in one run and not in another"
-    names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
-    more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
-    return f"{note}: {names}{more}" if names else note
+    names = [attempt.name(several=attempt.repeat > 0) for attempt in disagreeing]
+    return f"{note}: {list_names(names, _MOST_NAMED)}" if names else note
 
 
 def _read(path: Path) -> Run:

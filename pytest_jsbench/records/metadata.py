@@ -28,9 +28,9 @@ _OWN = (
 #: Fields that a variant contains only if they have a value.
 _OMITTED_IN_VARIANT = ("repairs", "rewrite")
 #: Fields that files contain only if they have a value.
-_OMITTED_IF_EMPTY = (
+OMITTED_IF_EMPTY = (
     *("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite"),
-    *("rate", "plain_share", "slo"),
+    *("rate", "plain_share", "slo", "merged"),
 )
 
 
@@ -213,6 +213,8 @@ class RunMetadata:
     slo: str = ""
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
+    #: Number of runs that were merged into this one, at different times; absent if it was not merged.
+    merged: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     #: For each task, the ids of the planned cases in order; None if not recorded.
     plan: Mapping[str, Sequence[str]] | None = None
     #: Project's own tests that failed without a recorded call; absent if there are none.
@@ -239,7 +241,7 @@ class RunMetadata:
         ]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
         data["fault_reports"] = [to_json(report) for report in self.fault_reports]
-        omitted = {name for name in _OMITTED_IF_EMPTY if not data[name]}
+        omitted = {name for name in OMITTED_IF_EMPTY if not data[name]}
         if self.entry is Entry.PYTEST:
             omitted.add("entry")
         return {name: value for name, value in data.items() if name not in omitted}

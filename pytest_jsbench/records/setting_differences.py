@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.records.metadata import OMITTED_IF_EMPTY
 from pytest_jsbench.settings.option import Bearing
 from pytest_jsbench.settings.options import OPTIONS, SAMPLING_OPTIONS
 
@@ -54,6 +55,8 @@ _PATHS = tuple(
 #: Values for runs that do not record a setting: the first judge rules had no version, and without Python code there are
 #: no steps.
 _IF_NOT_RECORDED: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
+#: Settings that a run records only if they are set.
+_ABSENT_IF_NOT_SET = frozenset(OMITTED_IF_EMPTY) & frozenset(_PATHS)
 #: Settings that need not be reported if the settings on which they depend explain the difference.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: Engines that replay answers, so that sampling parameters have no effect.
@@ -204,11 +207,13 @@ def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[
     """
     Return the value to display for a run that does not have a setting.
 
-    For a comparer, a rewriting of schemas, and an engine option that another run of the same engine has, this is
-    `not set`; otherwise it is `not known`.
+    For a comparer, a setting that is recorded only if it is set, and an engine option that another run of the same
+    engine has, this is `not set`; otherwise it is `not known`.
     """
-    if name.startswith("compare.") or name == "rewrite":
+    if name.startswith("compare."):
         return NOT_SET
+    if name in _ABSENT_IF_NOT_SET:
+        return NOT_SET if "engine" in run else UNKNOWN  # files of other programs record no settings
     if not name.startswith("engine.") or "engine" not in run:
         return UNKNOWN
     same = [other for other in runs if "engine" in other and other["engine"].value == run["engine"].value]

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import list_names, printable
 from pytest_jsbench.schemas.keyword_differences import DifferenceKind, SchemaDifference
 from pytest_jsbench.schemas.keywords import ANNOTATIONS
 from pytest_jsbench.schemas.references import pointer_of
@@ -71,8 +71,7 @@ class SchemaInTransit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.reason:
             text += f": {printable(self.reason)}"
         named = [f"{each.kind} {printable(each.place, 80, cut='middle')}" for each in self._telling_differences()]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        return f"{text} ({', '.join(named[:_MOST_NAMED])}{more})" if named else text
+        return f"{text} ({list_names(named, _MOST_NAMED)})" if named else text
 
     def _telling_differences(self) -> list[SchemaDifference]:
         """Return the differences; those that may make the schema looser come first."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
@@ -25,8 +26,7 @@ _KEPT = (
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
     "comparers",
     "served",
-    "repairs",
-    "rewrite",
+    *("repairs", "rewrite", "rate", "plain_share"),
 )
 
 
@@ -63,19 +63,19 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
 
 def baseline_to_text(data: Mapping[str, Any]) -> str:
     """Return the text of a baseline with one case per line, so that diffs show which cases changed."""
-    empty = '"cases": {}'
+    place = uuid4().hex  # equals no text in the data
     variants = data.get("variants", {})
-    bare = {**data, "cases": {}}
+    bare = {**data, "cases": place}
     if variants:
-        bare["variants"] = {name: {**variant, "cases": {}} for name, variant in variants.items()}
-    first, *rest = json.dumps(bare, indent=2, ensure_ascii=True, allow_nan=False).split(empty)
+        bare["variants"] = {name: {**variant, "cases": place} for name, variant in variants.items()}
+    first, *rest = json.dumps(bare, indent=2, ensure_ascii=True, allow_nan=False).split(f'"{place}"')
     cases = [data["cases"], *(variant["cases"] for variant in variants.values())]
     return first + "".join(f"{_cases_to_text(part)}{after}" for part, after in zip(cases, rest, strict=True)) + "\n"
 
 
 def _cases_to_text(cases: Mapping[str, Any]) -> str:
     lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
-    return '"cases": ' + ("{\n" + ",\n".join(lines) + "\n  }" if lines else "{}")
+    return "{\n" + ",\n".join(lines) + "\n  }" if lines else "{}"
 
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
@@ -102,7 +102,11 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
 def against(
     baseline: Evaluation, metadata: RunMetadata, summary: Summary, *, without: Collection[CaseKey] = ()
 ) -> dict[str, Comparison]:
-    """Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases."""
+    """
+    Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases.
+
+    Cases that a rewritten variant leaves out, and that other variants have, have not vanished from it.
+    """
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
@@ -110,5 +114,7 @@ def against(
         now = summary.variants.get(name, summary).outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
         compared = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
-        comparisons[name] = replace(compared, ratchet=Ratchet.of(before, now))
+        left_out = summary.outcomes.keys() - now.keys() if ours.get(name, metadata).rewrite else frozenset()
+        expected = {key: outcome for key, outcome in before.items() if key not in left_out}
+        comparisons[name] = replace(compared, ratchet=Ratchet.of(expected, now))
     return comparisons

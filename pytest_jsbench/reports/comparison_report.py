@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import distinct, format_count, printable
+from pytest_jsbench.core.text import distinct, format_count, list_names, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
@@ -359,9 +359,8 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
 
 def _list_cases(keys: Sequence[CaseKey], most: int, noun: str = "") -> str:
     """Return the number of cases, with a noun if given, and the names of at most `most` cases."""
-    names = ", ".join(printable(str(key)) for key in keys[:most])
     number = format_count(len(keys), noun) if noun else str(len(keys))
-    return f"{number}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
+    return f"{number}: {list_names([printable(str(key)) for key in keys], most)}"
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import list_names, printable
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.runs import Run
@@ -19,5 +19,5 @@ def facts_of_crashes(run: Run) -> Iterator[tuple[str, str]]:
     names = [printable(name) for name in run.broke_server]
     if not names:
         return
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    yield "crashes", f"the server was broken by {', '.join(names[:_MOST_NAMED])}{more}, with no other call in flight"
+    named = list_names(names, _MOST_NAMED)
+    yield "crashes", f"the server was broken by {named}, with no other call in flight"

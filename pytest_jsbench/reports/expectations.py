@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import GateError, JSBenchError, errors_about, nearest
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.metric_names import MetricName
-    from pytest_jsbench.metrics.quarantine import QuarantineReport
+    from pytest_jsbench.metrics.quarantine import Quarantine, QuarantineReport
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.runs import Run
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.run_json import Evaluation
@@ -78,8 +78,9 @@ class Expectations:
     baseline: Evaluation | None = None
     #: Problems with the baseline, one line each.
     warnings: tuple[str, ...] = ()
-    #: List of quarantined cases, and the cases of the dataset, which are those that the list may name.
-    quarantine: Path | None = None
+    #: List of quarantined cases, which is not read again at the end of the run; and the cases of the dataset, which are
+    #: those that the list may name.
+    quarantine: Quarantine | None = None
     keys: Collection[CaseKey] = ()
 
     @classmethod
@@ -97,6 +98,7 @@ class Expectations:
             variants=[name for name in plan.variants if name],
             metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
             repeats=None if more_tasks else plan.spec.execution.repeats,
+            load=plan.load.pick(plan.load.options),
             more_tasks=more_tasks,
         )
 
@@ -110,6 +112,7 @@ class Expectations:
         variants: Sequence[str],
         metrics: Sequence[str],
         repeats: int | None,
+        load: Collection[str] = (),
         more_tasks: bool = False,
         quarantine: Path | None = None,
     ) -> Expectations:
@@ -123,6 +126,7 @@ class Expectations:
             variants: names of the run's variants.
             metrics: names of the custom metrics in use.
             repeats: number of attempts per case; None if the number is unknown before the run.
+            load: names of the options of the load that the run sets.
             more_tasks: whether the run may have tasks that are not among `keys`.
             quarantine: file with the list of quarantined cases; None without a list.
 
@@ -131,14 +135,13 @@ class Expectations:
         with errors_about("--jsbench-gate"):
             gates = tuple(gate.resolve(tasks, variants) for gate in gates)
             for name in (name for gate in gates for name in (gate.name, gate.less) if name is not None):
-                _check_measured(name, metrics, repeats)
+                _check_measured(name, metrics, repeats, load)
         listed: dict[str, Any] = {}
         if quarantine is not None:
             from pytest_jsbench.metrics.quarantine import Quarantine
 
             with errors_about("--jsbench-quarantine"):
-                Quarantine.read(quarantine, date.min)
-            listed = {"quarantine": quarantine, "keys": frozenset(keys)}
+                listed = {"quarantine": Quarantine.read(quarantine), "keys": frozenset(keys)}
         if path is None:
             return cls(gates=gates, **listed)
         from pytest_jsbench.reports.baselines import counterparts
@@ -157,6 +160,11 @@ class Expectations:
         )
         return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone), **listed)
 
+    def excuses(self, metadata: RunMetadata) -> dict[CaseKey, str]:
+        """Return the reason of each quarantined case whose failures are excused on the day of the run."""
+        active = {} if self.quarantine is None else self.quarantine.of_run(metadata).active
+        return {key: entry.excuse for key, entry in active.items()}
+
     def decide(self, run: Run, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate; quarantined cases are left out of both."""
         from pytest_jsbench.metrics.gates import check_all
@@ -165,12 +173,10 @@ class Expectations:
         report = deciding = None
         left_out: Collection[CaseKey] = ()
         if self.quarantine is not None:
-            from pytest_jsbench.metrics.quarantine import Quarantine, leave_out
+            from pytest_jsbench.metrics.quarantine import leave_out
             from pytest_jsbench.metrics.summary import summarize
 
-            quarantine = Quarantine.of_run(self.quarantine, run.metadata)
-            variants = list(summary.variants.values()) or [summary]
-            report = quarantine.report([each.outcomes for each in variants], self.keys)
+            report = self.quarantine.of_run(run.metadata).report(summary.outcomes, self.keys)
             left_out = report.left_out
             deciding = summarize(leave_out(run, left_out))
         judged = deciding or summary
@@ -183,8 +189,10 @@ class Expectations:
         )
 
 
-def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
-    """Raise GateError if a run with these custom metrics and repeats does not measure the metric."""
+def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None, load: Collection[str]) -> None:
+    """Raise GateError if a run with these custom metrics, repeats and options of the load does not have the metric."""
+    from pytest_jsbench.metrics.figures import load_needed
+
     group, _, ending = name.metric.partition(".")
     if group == "scores" and ending not in metrics:
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"
@@ -195,6 +203,12 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         fewest = max(2, int(ending))
     elif group in {"agreement", "field_agreement"}:
         fewest = 2
+    if (needed := None if name.baseline else load_needed(name.metric)) is not None:
+        if not set(needed.options).intersection(load):
+            flags = [f"--jsbench-{option.replace('_', '-')}" for option in needed.options]
+            message = f"{name.text!r}: only a run with {' or '.join(flags)} has this metric"
+            raise GateError(message, found=sorted(load), expected=list(needed.options), where=name.text)
+        fewest = 2 if needed.repeats else fewest
     if repeats is not None and repeats < fewest:
         message = f"{name.text!r} needs {fewest} attempts per case: found {repeats}; use --jsbench-repeats={fewest}"
         raise GateError(message, found=repeats, expected=fewest, where=name.text)

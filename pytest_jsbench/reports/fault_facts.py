@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import format_count, list_names, printable
 from pytest_jsbench.records.fault_reports import Coping, FaultReport
 
 if TYPE_CHECKING:
@@ -54,6 +54,5 @@ def _retries(group: Iterable[FaultReport]) -> Iterator[str]:
 
 
 def _tests(group: Iterable[FaultReport]) -> str:
-    names = list(dict.fromkeys(f"{report.task}::{report.id}" for report in group))
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(map(printable, names[:_MOST_NAMED]))}{more}"
+    names = list(dict.fromkeys(printable(f"{report.task}::{report.id}") for report in group))
+    return list_names(names, _MOST_NAMED)

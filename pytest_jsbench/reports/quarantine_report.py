@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import format_count, list_names, printable
 from pytest_jsbench.metrics.quarantine import QuarantineState
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def facts_of_quarantine(report: QuarantineReport) -> Iterator[Fact]:
 
 def _list_entries(entries: Sequence[QuarantineEntry], *, dated: bool = False) -> str:
     names = [
-        f"{entry.case} ({entry.until.isoformat()}: {entry.reason})" if dated else str(entry.case)
-        for entry in entries[:_MOST_NAMED]
+        f"{entry.case} ({entry.until.isoformat()}: {entry.reason})" if dated else str(entry.case) for entry in entries
     ]
-    more = f", and {len(entries) - _MOST_NAMED} more" if len(entries) > _MOST_NAMED else ""
-    return f"{', '.join(names)}{more}"
+    return list_names(names, _MOST_NAMED)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import format_count, list_names, printable
 from pytest_jsbench.metrics.figure import Figure, Kind
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.records.setting_differences import settings_of
 from pytest_jsbench.reports.blocks import Column, Fact, TableBlock, share_text
-from pytest_jsbench.values.value_digests import count_equal_pairs_by_field
+from pytest_jsbench.values.value_digests import count_equal_pairs_by_field, group_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.values.value_digests import ValueDigestFacts
 
 _MOST_NAMED = 5
 #: Maximum number of rows in a table of fields.
@@ -62,10 +61,7 @@ def table_of_agreement(total: Metrics) -> TableBlock:
 
 def find_differing_fields(attempts: Iterable[AttemptFacts]) -> dict[tuple[CaseKey, str], tuple[str, ...]]:
     """Return, by case and variant, the names of the fields whose values differ between the conforming answers."""
-    by_case: dict[tuple[CaseKey, str], list[ValueDigestFacts]] = {}
-    for attempt in attempts:
-        if attempt.value_digest is not None:
-            by_case.setdefault((attempt.key, attempt.variant), []).append(attempt.value_digest)
+    by_case = group_digests(((attempt.key, attempt.variant), attempt.value_digest) for attempt in attempts)
     differing = {
         case: tuple(name for name, pairs in count_equal_pairs_by_field(digests).items() if pairs.equal < pairs.compared)
         for case, digests in by_case.items()
@@ -80,14 +76,15 @@ def _facts_of_agreement(summary: Summary, of: str, temperature: float | None) ->
     fields = [(name, each) for name, each in summary.total.field_agreement.items() if each.successes < each.n]
     if fields:
         names = [f"{printable(name, _LONGEST_FIELD)} {each.successes}/{each.n}" for name, each in fields]
-        yield "", f"{of}{format_count(len(fields), 'field')} with different values: {_list_names(names)}"
+        yield "", f"{of}{format_count(len(fields), 'field')} with different values: {list_names(names, _MOST_NAMED)}"
     differing = [
         f"{printable(str(key))} {outcome.agreement[0]}/{outcome.agreement[1]}"
         for key, outcome in summary.outcomes.items()
         if outcome.agreement is not None and outcome.agreement[0] < outcome.agreement[1]
     ]
     if differing:
-        yield "", f"{of}{format_count(len(differing), 'case')} with different answers: {_list_names(differing)}"
+        cases = format_count(len(differing), "case")
+        yield "", f"{of}{cases} with different answers: {list_names(differing, _MOST_NAMED)}"
 
 
 def temperature_of(metadata: RunMetadata) -> float | None:
@@ -110,12 +107,7 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     """Return the cases in which only some attempts passed, the most evenly divided first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{format_count(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
-
-
-def _list_names(names: Sequence[str]) -> str:
-    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+    return f"{format_count(len(flaky), 'case')} passed in some attempts only: {list_names(names, _MOST_NAMED)}"
 
 
 def _interval(rate: Proportion) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import format_count, list_names, printable
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.reports.blocks import Fact
@@ -27,6 +27,4 @@ def facts_of_rewritings(run: Run) -> Iterator[Fact]:
         count = format_count(len(by_case), "case")
         yield "not rewritten", f"{count} left out of {variant or 'the run'}"
         for reason, names in by_reason.items():
-            named = ", ".join(map(printable, names[:_MOST_NAMED]))
-            more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-            yield "", f"{len(names)}: {reason}: {named}{more}"
+            yield "", f"{len(names)}: {reason}: {list_names([*map(printable, names)], _MOST_NAMED)}"

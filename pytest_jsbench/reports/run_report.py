@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.text import distinct, dollars, format_count, printable
+from pytest_jsbench.core.text import distinct, dollars, format_count, list_names, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figure import GRAMMARS, TASKS, VARIANTS, FieldMetrics, Figure, Kind
 from pytest_jsbench.metrics.figures import FIGURES
@@ -412,9 +412,8 @@ def _named_tests(ended: Sequence[EndedTest]) -> str:
     several = any(test.repeat for test in ended)
     attempts = [Attempt(CaseKey(task=test.task, id=test.id), test.repeat, test.variant) for test in ended]
     ends = zip(attempts, ended, strict=True)
-    names = [f"{printable(attempt.name(several=several))} ({test.cause})" for attempt, test in ends][:_MOST_NAMED]
-    more = f" and {len(ended) - _MOST_NAMED:,} more" if len(ended) > _MOST_NAMED else ""
-    return f"{', '.join(names)}{more}"
+    names = [f"{printable(attempt.name(several=several))} ({test.cause})" for attempt, test in ends]
+    return list_names(names, _MOST_NAMED)
 
 
 def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
@@ -456,7 +455,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{format_count(len(names), 'verdict')} on which the two validators disagree"
-        yield "disputed", f"{verdicts}: {_list_names(names)}"
+        yield "disputed", f"{verdicts}: {list_names(names, _MOST_NAMED)}"
 
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
@@ -558,11 +557,6 @@ def _sampling(metadata: RunMetadata) -> str:
     if sampled[0].name == "temperature" and sampled[0].value == 0:
         return f"{labels}: the attempts at a case are identical if the engine is deterministic"
     return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
-
-
-def _list_names(names: Sequence[str]) -> str:
-    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _interval(rate: Proportion) -> str:

@@ -7,8 +7,8 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -18,6 +18,8 @@ from pytest_jsbench.values.matches import field_name
 if TYPE_CHECKING:
     from pytest_jsbench.schemas.references import Path
 
+#: What distinguishes the answers that are compared, such as their case and variant.
+Group = TypeVar("Group", bound=Hashable)
 #: Maximum number of fields of a value that have a digest of their own.
 MOST_FIELDS = 50
 #: Maximum number of scalars, empty lists and empty objects in a value with a digest, to limit the time for an answer.
@@ -144,6 +146,15 @@ class EqualPairs(NamedTuple):
         """Return the sums of both numbers."""
         assert isinstance(other, EqualPairs)
         return EqualPairs(self.equal + other.equal, self.compared + other.compared)
+
+
+def group_digests(answers: Iterable[tuple[Group, ValueDigestFacts | None]]) -> dict[Group, list[ValueDigestFacts]]:
+    """Return the digests of each group of answers that are compared; answers without a digest are left out."""
+    groups: dict[Group, list[ValueDigestFacts]] = {}
+    for group, digest in answers:
+        if digest is not None:
+            groups.setdefault(group, []).append(digest)
+    return groups
 
 
 def count_equal_pairs(values: Iterable[ValueDigestFacts]) -> EqualPairs:

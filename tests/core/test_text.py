@@ -12,6 +12,7 @@ from pytest_jsbench.core.text import (
     dollars,
     format_count,
     json_text,
+    list_names,
     printable,
     sentence,
     shorten,
@@ -125,6 +126,11 @@ def test_deeply_nested_json_is_displayed_on_one_line() -> None:
 
 def test_counted_uses_the_singular_for_one() -> None:
     assert [format_count(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
+
+
+def test_list_of_names_counts_the_names_beyond_the_most() -> None:
+    assert [list_names(["a", "b", "c"], most) for most in (3, 2)] == ["a, b, c", "a, b, and 1 more"]
+    assert list_names(["a"] * 2000, 1) == "a, and 1,999 more"
 
 
 @pytest.mark.parametrize(

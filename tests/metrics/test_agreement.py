@@ -124,6 +124,31 @@ def test_gate_on_agreement_is_checked_and_cannot_be_met_by_an_incomplete_run() -
     assert (result.met, result.undecided) == (False, True)
 
 
+@pytest.mark.parametrize("field", ["scores.total", "baseline.value", "fields.accuracy"])
+def test_gate_may_name_a_field_that_looks_like_another_metric(field: str) -> None:
+    outer, inner = field.split(".")
+    summary = summarize(run(*answered("a", *[{outer: {inner: 1}}] * 3)))
+    gate = Gate.parse(f"simple.field_agreement.{field}.ci_low>=0").resolve(["simple"], ())
+
+    assert (gate.name.task, gate.name.metric, gate.name.bound) == ("simple", f"field_agreement.{field}", "ci_low")
+    assert check(Gate.parse(f"field_agreement.{field}>=1"), summary).met
+
+
+def test_gate_may_name_a_field_that_files_leave_out() -> None:
+    changing = [
+        record
+        for case in range(5)
+        for record in answered(str(case), *[{f"f{case}_{at}": value for at in range(49)} for value in (1, 2, 3)])
+    ]
+    summary = summarize(run(*STEADY, *changing))
+
+    written = summary.total.to_dict()["field_agreement"]
+
+    assert len({name.removesuffix("_ci_low").removesuffix("_ci_high") for name in written}) == 200
+    assert "m" not in written
+    assert check(Gate.parse("field_agreement.m>=1"), summary).met
+
+
 def test_gate_on_agreement_without_pairs_is_not_met() -> None:
     summary = summarize(run(*answered("a", {"n": 1}, examples.VIOLATED)))
 

@@ -9,7 +9,9 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
 from pytest_jsbench.metrics.comparison import ValueComparison, adjust_together, compare
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.values import Match
+from pytest_jsbench.verdicts.verdicts import NOT_REWRITTEN
 from tests.support import examples
 from tests.support.examples import record, replace
 
@@ -32,6 +34,22 @@ def test_outcome_of_a_case_has_its_attempts_and_missing_ones() -> None:
         "simple::b": ("missing",),
     }
     assert len(comparison[key("a")].schema) == 12
+
+
+def test_case_that_a_variant_cannot_rewrite_keeps_the_attempts_of_others() -> None:
+    left_out = replace(examples.EXCLUDED, reason=NOT_REWRITTEN)
+    found = examples.variants(whole={}, inline={"rewrite": "inline"})
+    records = [
+        replace(record("a"), variant="whole"),
+        replace(record("a", verdict=left_out), variant="inline"),
+        replace(record("b", verdict=left_out), variant="inline"),
+    ]
+
+    summary = summarize(examples.run_of_variants(found, *records))
+
+    assert {str(name): outcome.attempts for name, outcome in summary.outcomes.items()} == {"simple::a": ("passed",)}
+    assert summary.outcomes[key("a")].schema
+    assert summary.variants["inline"].outcomes == {}
 
 
 def test_comparison_names_broken_and_fixed_cases() -> None:

@@ -585,13 +585,13 @@ def test_verdict_names_some_failing_tests_in_full_and_counts_the_others() -> Non
     some, many = (decide(Ending(answers=failing), total, []) for failing in (names[:2], names))
 
     assert some.because == (f"2 tests failed: {names[0]}, {names[1]}",)
-    assert many.because == (f"62 tests failed: {', '.join(names[:5])} and 57 more",)
+    assert many.because == (f"62 tests failed: {', '.join(names[:5])}, and 57 more",)
     broken_call = summarize(examples.run(record(), record("b", generation=examples.failed()))).total
     with_error = decide(Ending(answers=names), broken_call, [])
-    named = f"62 tests failed by their answers: {', '.join(names[:5])} and 57 more"
+    named = f"62 tests failed by their answers: {', '.join(names[:5])}, and 57 more"
     assert with_error.because == (named, "1 attempt of 2 without an answer")
     broken = decide(Ending(broken_schemas=names), total, [])
-    assert broken.because == (f"62 tests with a broken schema: {', '.join(names[:5])} and 57 more",)
+    assert broken.because == (f"62 tests with a broken schema: {', '.join(names[:5])}, and 57 more",)
     run = replace(run, verdict=many)
     assert suite_properties(run, summarize(run), ())["jsbench.because.1"] == many.because[0]
     assert _of_page("".join(report.render(run, summarize(run), ())))[1] == [*many.because]

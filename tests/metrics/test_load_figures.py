@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.call_load import CallLoad, PlainCall, PlainProblem, find_problem
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.runs import Run
+from pytest_jsbench.reports.expectations import Expectations
 from tests.support import examples
 from tests.support.examples import completion, record, replace
 
@@ -153,7 +156,7 @@ def test_tokens_and_cost_are_per_passed_answer() -> None:
 
 def test_costs_of_plain_calls_are_apart() -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
-    paid = {"engine": "openai", "model": "gpt-4o-mini", "provider": "openai", "plain_share": 0.5}
+    paid: dict[str, Any] = {"engine": "openai", "model": "gpt-4o-mini", "provider": "openai", "plain_share": 0.5}
 
     found = figures(called(0, plain=(plain("apple 1234567"),)), called(1), **paid)
 
@@ -167,6 +170,113 @@ def test_gates_read_the_figures_of_a_load() -> None:
 
     texts = ("goodput>=0.4", "in_time>=0.5", "good_rate.ci_low>=0.9", "plain_problems.json<=0", "start_delay_p50<=1")
     assert [check(Gate.parse(text), summary).met for text in texts] == [True, True, False, False, False]
+
+
+def silent(began: float) -> Record:
+    """Return the record of an answer without token counts, so that its cost is unknown."""
+    return replace(called(began), generation=completion(tokens=None))
+
+
+@pytest.mark.parametrize("text", ["cost<=1", "cost_per_valid<=1", "plain_cost<=1"])
+def test_gate_on_a_partial_cost_is_not_met(text: str) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    paid: dict[str, Any] = {"engine": "openai", "model": "gpt-4o-mini", "provider": "openai", "plain_share": 0.5}
+    answer = plain("apple 1234567")
+    priced = called(0, plain=(answer,))
+    partial = {
+        "plain_cost<=1": called(1, plain=(replace(answer, generation=completion(tokens=None)), answer)),
+    }.get(text, silent(1))
+
+    results = [
+        check(Gate.parse(text), summarize(examples.run(priced, other, **paid))) for other in (called(1), partial)
+    ]
+
+    assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True)]
+
+
+def test_gate_on_the_cost_of_plain_calls_is_not_met_if_one_failed() -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    paid: dict[str, Any] = {"engine": "openai", "model": "gpt-4o-mini", "provider": "openai", "plain_share": 0.5}
+
+    summary = summarize(examples.run(called(0, plain=(plain("apple 1234567"), plain("fault"))), **paid))
+
+    assert not check(Gate.parse("plain_cost<=1"), summary).met
+
+
+def test_gate_on_tokens_per_passed_answer_needs_the_tokens_of_all_answers() -> None:
+    gate = Gate.parse("output_tokens_per_valid<=100")
+
+    results = [
+        check(gate, summarize(examples.run(called(0), other, slo=SLO["slo"]))) for other in (called(1), silent(1))
+    ]
+
+    assert [result.met for result in results] == [True, False]
+
+
+def test_gate_on_runaway_tokens_needs_the_tokens_of_all_answers() -> None:
+    runaway = called(0, verdict=replace(examples.PASSED, runaway_share=0.5))
+    gate = Gate.parse("runaway_tokens<=100")
+
+    results = [check(gate, summarize(examples.run(runaway, other))) for other in (called(1), silent(1))]
+
+    assert [result.met for result in results] == [True, False]
+
+
+def test_gate_on_a_time_counts_the_calls_without_this_time() -> None:
+    failed = replace(called(1, verdict=examples.BROKEN, late=0.1), generation=examples.failed())
+    answer = plain("apple 1234567", late=0.1)
+    load: dict[str, Any] = {"rate": "1/s", "plain_share": 0.3}
+    failing_call = summarize(examples.run(called(0, late=0.1, plain=(answer,)), failed, **load))
+    failing_plain = summarize(examples.run(called(0, late=0.1, plain=(answer, plain("fault", late=0.1))), **load))
+
+    for name in ("start_delay_max", "plain_ttft_max", "plain_tgt_max", "tgt_max"):
+        results = [check(Gate.parse(f"{name}<=2"), summary).met for summary in (failing_call, failing_plain)]
+        assert results == [name != "tgt_max", not name.startswith("plain_")], name
+
+
+def test_gate_on_the_delay_of_starts_is_not_met_while_calls_are_missing() -> None:
+    made = called(0, late=0.1)
+    planned = (made.key, replace(made.key, id="missing"))
+
+    result = check(Gate.parse("start_delay_max<=2"), summarize(examples.run(made, rate="1/s", planned=planned)))
+
+    assert (result.met, result.undecided) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "needed"),
+    [
+        ("good_rate>=0.9", ("rate", "plain_share"), "--jsbench-slo"),
+        ("start_delay_p99<=1", ("slo",), "--jsbench-rate"),
+        ("simple.plain_problems.empty<=0", ("slo", "rate"), "--jsbench-plain-share"),
+        ("plain_calls<=0", ("slo",), "--jsbench-plain-share"),
+        ("goodput>=1", (), "--jsbench-rate or --jsbench-plain-share or --jsbench-slo"),
+        ("ttft_cold_p50 - ttft_cold_p50<=1", (), "--jsbench-rate or --jsbench-plain-share or --jsbench-slo"),
+    ],
+)
+def test_gate_on_a_load_that_the_run_does_not_have_is_rejected(text: str, options: Sequence[str], needed: str) -> None:
+    given: dict[str, Any] = {"keys": [record().key], "variants": (), "metrics": (), "repeats": 2}
+
+    with pytest.raises(GateError, match=f"only a run with {needed} has this metric"):
+        Expectations.read([Gate.parse(text)], None, load=options, **given)
+    assert Expectations.read([Gate.parse(text)], None, load=("rate", "plain_share", "slo"), **given).gates
+
+
+def test_gate_on_problems_of_plain_calls_needs_a_plain_call() -> None:
+    gate = Gate.parse("plain_problems.empty<=0")
+    runs = [examples.run(called(0, plain=made), plain_share=0.1) for made in ((), (plain("apple 1234567"),))]
+
+    results = [check(gate, summarize(run)) for run in runs]
+
+    assert [result.met for result in results] == [False, True]
+    assert results[0].message.endswith("NOT MET, no plain call was made")
+
+
+def test_gate_on_later_calls_needs_repeats() -> None:
+    given: dict[str, Any] = {"keys": [record().key], "variants": (), "metrics": (), "load": ("rate",)}
+
+    with pytest.raises(GateError, match="needs 2 attempts per case: found 1; use --jsbench-repeats=2"):
+        Expectations.read([Gate.parse("ttft_warm_p50<=1")], None, repeats=1, **given)
 
 
 def test_variants_have_service_levels_of_their_own_answers() -> None:

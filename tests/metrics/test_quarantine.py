@@ -76,7 +76,9 @@ def test_entry_is_active_up_to_and_including_its_day(listed: Path) -> None:
 
 
 def test_day_of_a_run_is_that_of_its_start(listed: Path) -> None:
-    assert Quarantine.of_run(listed, examples.metadata(started_at="2026-11-22T00:00:01+00:00")).today.day == 22
+    metadata = examples.metadata(started_at="2026-11-22T00:00:01+00:00")
+
+    assert Quarantine.read(listed).of_run(metadata).today.day == 22
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,16 @@ def test_report_states_what_became_of_each_entry(listed: Path) -> None:
         ("", "expired, count again: t::late (2026-11-20: promised for yesterday)"),
         ("", "not among the dataset's cases in this run: t::typo"),
     ]
+
+
+def test_list_that_is_removed_during_the_run_still_applies(listed: Path) -> None:
+    expectations = decided(listed)
+    listed.unlink()
+
+    report = expectations.decide(run(), summarize(run())).quarantine
+
+    assert report is not None
+    assert report.states[key("bad")] is QuarantineState.FAILED
 
 
 def test_case_that_passed_in_some_attempts_only_has_failed(listed: Path) -> None:

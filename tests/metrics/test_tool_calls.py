@@ -9,6 +9,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.generations import CalledTool, Completion, FinishReason, GenerationParams
 from pytest_jsbench.core.tool_offers import ExpectedCall
+from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import Record
@@ -81,6 +82,16 @@ def test_each_tool_has_a_precision_and_a_recall() -> None:
         "drop": (0, 0),
         "find": (1, 1),
     }
+
+
+def test_gate_on_a_tool_counts_failed_calls_as_unknown() -> None:
+    failed = examples.record("b", verdict=examples.BROKEN, generation=examples.failed())
+    made = answer("a", ["find"], ["find"])
+
+    for name in ("tool_precision", "tool_recall"):
+        gate = Gate.parse(f"{name}.find>=1")
+        results = [check(gate, summarize(examples.run(*records))) for records in ((made,), (made, failed))]
+        assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True)]
 
 
 def test_confusions_name_what_was_called_instead() -> None:

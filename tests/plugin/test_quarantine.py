@@ -103,7 +103,18 @@ def test_run_of_quarantined_cases_only_has_measured_nothing(listed: Bench) -> No
     result = listed.run(QUARANTINE, "jsbench::orders::bad")
 
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["verdict    INCOMPLETE: nothing was measured"])
+    result.stdout.fnmatch_lines(["verdict    INCOMPLETE: nothing was measured: every selected case is quarantined"])
+
+
+@both_ways
+def test_list_that_is_removed_while_tests_run_still_applies(listed: Bench) -> None:
+    listed.write({"conftest.py": "def pytest_collection_modifyitems():\n    open('quarantine.txt', 'w').close()"})
+
+    result = listed.run(QUARANTINE, "--jsbench-output=out")
+
+    assert result.ret == 0
+    result.assert_outcomes(passed=1, xfailed=1, xpassed=1)
+    assert [each["state"] for each in listed.run_json()["quarantine"]][:2] == ["failed", "passed"]
 
 
 def test_runxfail_makes_the_failures_count(listed: Bench) -> None:
@@ -155,6 +166,18 @@ def test_merged_shards_are_decided_without_quarantined_cases(listed: Bench) -> N
     assert "2 quarantined cases left out" in text
     data = json.loads((listed.path / "kept" / "run.json").read_text())
     assert data["quarantine"][0]["state"] == "failed"
+
+
+def test_merged_shards_of_quarantined_cases_only_have_measured_nothing(listed: Bench) -> None:
+    listed.run("jsbench::orders::bad", "--jsbench-output=bad")
+
+    status, text = ran(
+        *("merge", listed.run_in("bad"), "-o", listed.path / "merged"),
+        *("--quarantine", listed.path / "quarantine.txt"),
+    )
+
+    assert status == 1
+    assert "INCOMPLETE: nothing was measured: every selected case is quarantined" in text
 
 
 def test_evaluation_in_python_leaves_quarantined_cases_out(listed: Bench) -> None:

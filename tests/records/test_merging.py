@@ -12,11 +12,12 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.cli.merge import merge_runs
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JSBenchError, MergeError
+from pytest_jsbench.core.errors import GateError, JSBenchError, MergeError
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.metrics.gates import Gate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.call_load import CallLoad
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.questions import each
@@ -413,3 +414,24 @@ def test_merged_run_keeps_tests_and_faults_of_each_run(shards: list[Path]) -> No
     assert [(report.id, report.coping) for report in merged.fault_reports] == [
         (f"test_{number}", "raised") for number in range(3)
     ]
+
+
+def test_merged_run_has_no_figures_of_the_time_in_which_all_calls_were_made(tmp_path: Path) -> None:
+    parts = []
+    for at, names in enumerate(("ab", "cd"), start=1):
+        loads = [CallLoad(began=1000 * at + call, ended=1000 * at + call + 1, late_s=0.1) for call in range(2)]
+        made = [replace(examples.record(name), load=load) for name, load in zip(names, loads, strict=True)]
+        parts.append(store_shard(tmp_path / str(at), f"{at}/2", made, names, rate="1/s", slo="tgt<=2"))
+    out = io.StringIO()
+
+    alone = summarize(journal.read_run(parts[0]).run(parts[0], MergeError)).total
+    merged = merge(parts).run
+    total = summarize(merged).total
+    status = main(["merge", *map(str, parts), "-o", str(tmp_path / "out"), "--gate", "in_time>=1"], out=out)
+
+    assert [alone.goodput, alone.achieved_rate] == pytest.approx([2 / 2.1, 1])
+    assert (total.goodput, total.achieved_rate) == (None, None)
+    assert (total.start_delay.count, total.in_time.n) == (4, 4)
+    assert (merged.metadata.merged, journal.read_header(tmp_path / "out").merged, status) == (2, 2, 0)
+    with pytest.raises(GateError, match="only a run with --jsbench-plain-share has this metric"):
+        merge_runs(parts, tmp_path / "out", Output(out), gates=[Gate.parse("plain_calls<=0")])

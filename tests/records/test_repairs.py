@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_jsbench.core.generations import Completion, Usage
+from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.prices import costs
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import AnsweredBy, Record
@@ -191,3 +192,25 @@ def test_cost_of_tries_is_known_even_if_the_first_answer_was_recorded() -> None:
 
     assert costs(run).repairs == {wrong.attempt: pytest.approx(0.000327)}
     assert costs(examples.run(wrong)).repairs == {}
+
+
+@pytest.mark.parametrize("text", ["repair_cost<=1", "repair_output_tokens<=100"])
+def test_gate_on_second_tries_needs_the_tokens_of_all_tries(text: str) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    wrong = record("a", verdict=examples.VIOLATED)
+    (made,) = tries("p")
+    silent = replace(made, generation=examples.completion(tokens=None))
+    runs = [
+        examples.run(
+            *(
+                replace(record(name, verdict=wrong.verdict), repairs=Repairs(most=1, shows_errors=True, tries=(one,)))
+                for name, one in (("a", made), ("b", other))
+            ),
+            engine="openai",
+            model="gpt-4o-mini",
+            provider="openai",
+        )
+        for other in (made, silent)
+    ]
+
+    assert [check(Gate.parse(text), summarize(run)).met for run in runs] == [True, False]

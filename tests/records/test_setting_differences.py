@@ -94,6 +94,16 @@ def test_rewriting_of_schemas_differs_from_none() -> None:
 
     assert (found.name, found.values) == ("rewrite", (NOT_SET, "inline"))
     assert differences([original, original]) == ()
+    assert differences([settings_of({}), inlined]) == ()
+
+
+@pytest.mark.parametrize(("name", "value"), [("rate", "5/s"), ("plain_share", 0.25), ("repairs", "2")])
+def test_setting_that_is_recorded_only_if_it_is_set_differs_from_none(name: str, value: object) -> None:
+    without, having = (settings_of({"engine": "openai", **more}) for more in ({}, {name: value}))
+
+    (found,) = differences([having, without])
+
+    assert (found.name, found.values) == (name, (value, NOT_SET))
 
 
 def test_extra_request_fields_are_settings_for_each_leaf() -> None:

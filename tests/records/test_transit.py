@@ -46,7 +46,7 @@ def test_summary_names_what_was_lost_first() -> None:
     assert ABSENT.summary == "the schema of tool save did not reach the endpoint"
     hostile = replace(WIDER, tool="\x1b[31m", differences=(LOST,) * 5)
     assert "\x1b" not in hostile.summary
-    assert hostile.summary.endswith(" and 2 more)")
+    assert hostile.summary.endswith(", and 2 more)")
 
 
 def test_failed_answer_explains_a_looser_schema() -> None:

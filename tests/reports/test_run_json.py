@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,10 +16,12 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.setting_differences import SettingDifference
-from pytest_jsbench.reports.baselines import against, baseline_to_dict, baseline_to_text, counterparts
+from pytest_jsbench.records.setting_differences import SettingDifference, settings_of
+from pytest_jsbench.reports.baselines import against, baseline_to_dict, baseline_to_text, counterparts, kept_of_run
 from pytest_jsbench.reports.run_json import load, migrate, parse, read, run_to_dict, with_cases, write_run
 from pytest_jsbench.settings.option import Bearing
+from pytest_jsbench.settings.options import OPTIONS
+from pytest_jsbench.verdicts.verdicts import NOT_REWRITTEN
 from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.public_data import OPENADAPT_EVALS
@@ -261,6 +264,55 @@ def test_baseline_of_variants_has_the_cases_of_each(tmp_path: Path) -> None:
     assert compared.keys() == {"a", "b"}
     assert {one.sentence for one in compared.values()} == {"the same verdict on each of 2 cases"}
     assert not any(one.settings for one in compared.values())
+
+
+def test_baseline_is_written_with_a_setting_that_looks_like_its_cases(run: Path) -> None:
+    evaluation, outcomes = with_cases(run)
+    evaluation = replace(evaluation, run={**evaluation.run, "details": {"cases": {}}})
+
+    data = baseline_to_dict(evaluation, outcomes)
+
+    assert json.loads(baseline_to_text(data)) == json.loads(json.dumps(data))
+
+
+def test_baseline_has_every_setting_that_is_compared() -> None:
+    paths = [path for option in OPTIONS for path in option.recorded if option.affects is not None]
+    values: dict[str, Any] = {}
+    for group, _, member in (path.rpartition(".") for path in paths):
+        (values.setdefault(group, {}) if group else values)[member] = "x"
+    evaluation = replace(examples.evaluation(examples.run(record())), run=values)
+
+    assert settings_of(kept_of_run(evaluation)) == settings_of(evaluation.run)
+    assert {"rate", "plain_share"} <= settings_of(evaluation.run).keys()
+
+
+def test_case_that_cannot_be_rewritten_has_not_vanished_from_the_rewritten_variant() -> None:
+    left_out = replace(examples.EXCLUDED, reason=NOT_REWRITTEN)
+    metadata = examples.variants(whole={}, inline={"rewrite": "inline"})
+    records = [
+        replace(record("kept"), variant="whole"),
+        replace(record("kept"), variant="inline"),
+        replace(record("plain"), variant="whole"),
+        replace(record("plain", verdict=left_out), variant="inline"),
+    ]
+    run = examples.run_of_variants(metadata, *records)
+    baseline = examples.evaluation(examples.run(*map(record, ("kept", "plain", "gone"))))
+
+    compared = against(baseline, run.metadata, summarize(run))
+
+    assert {name: one.ratchet and [key.id for key in one.ratchet.vanished] for name, one in compared.items()} == {
+        "whole": ["gone"],
+        "inline": ["gone"],
+    }
+
+
+def test_case_of_another_variant_has_vanished_from_a_variant_that_is_not_rewritten() -> None:
+    run = examples.compared(a="p", b="pp")
+    baseline = examples.evaluation(examples.compared(a="pp", b="pp"))
+
+    compared = against(baseline, run.metadata, summarize(run))
+
+    assert {name: one.ratchet and len(one.ratchet.vanished) for name, one in compared.items()} == {"a": 1, "b": 0}
 
 
 def test_baseline_without_variants_applies_to_each_variant(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import json_text, printable, shorten
+from pytest_jsbench.core.text import json_text, list_names, printable, shorten
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.records.runs import Records
 from pytest_jsbench.reports.repeats import find_differing_fields
@@ -223,8 +223,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 def _differences(fields: Sequence[str]) -> Iterator[str]:
     """Yield a line with the fields whose values differ between the answers to the case."""
     if fields:
-        more = f", and {len(fields) - _MOST_FIELDS} more" if len(fields) > _MOST_FIELDS else ""
-        yield f"fields that differ between the answers to this case: {', '.join(fields[:_MOST_FIELDS])}{more}"
+        yield f"fields that differ between the answers to this case: {list_names(fields, _MOST_FIELDS)}"
 
 
 def _tries(repairs: Repairs | None) -> Iterator[str]:
