@@ -4,7 +4,7 @@ Measure how pinned clients cope with the faults of `jsbench.endpoint`.
     python -m benchmarks.coping [--write]
 
 Installs each client with this package in a temporary directory, with pip and npm, and prints the table of
-docs/applications.md. With --write it stores the results and puts the table into the page.
+docs/faults.md. With --write it stores the results and puts the table into the page.
 """
 
 from __future__ import annotations

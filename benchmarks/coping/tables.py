@@ -10,7 +10,7 @@ from typing import TypedDict
 from benchmarks.pages import ROOT
 from pytest_jsbench.fixture.faults import DEFAULTS
 
-PAGE = ROOT / "docs" / "applications.md"
+PAGE = ROOT / "docs" / "faults.md"
 PART = "coping"
 RESULTS = Path(__file__).with_name("results.json")
 

@@ -324,7 +324,7 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "tests", f"{share_text(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
     yield from facts_of_transit(total)
     if ended := _ended_before_call(run.metadata):
-        yield "", f"failed before a call: {_named_tests(ended)}"
+        yield "", f"failed without a call of the engine: {_named_tests(ended)}"
     if run.metadata.fault_reports:
         from pytest_jsbench.reports.fault_facts import facts_of_faults
 
@@ -402,7 +402,7 @@ def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
 
 
 def _ended_before_call(metadata: RunMetadata) -> list[EndedTest]:
-    """Return the tests that failed before a call; a test whose calls all met a fault has no recorded call either."""
+    """Return the tests that failed without a call of the engine, unless a fault of the endpoint took its place."""
     faulty = {(report.task, report.id, report.variant) for report in metadata.fault_reports}
     return [test for test in metadata.ended_tests if (test.task, test.id, test.variant) not in faulty]
 

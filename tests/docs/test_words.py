@@ -18,7 +18,7 @@ from tools.reference import PACKAGE, ROOT
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY")), *sorted((ROOT / "docs").glob("*.md"))]
 #: Pages that are not read from beginning to end: references, evidence, and pages for contributors.
 NO_GUIDES = {"options", "commands", "formats", "providers", "rules", "metrics", "published", "decoding-results"} | {
-    *("tool-cases", "schemas-in-transit", "probe-checks"),
+    *("tool-cases", "schemas-in-transit", "probe-checks", "faults"),
     *("upstream", "architecture", "contributing", "stability", "security", "changelog"),
     *("README", "CHANGELOG", "SECURITY"),
     *("agents", "api", "api-extensions"),

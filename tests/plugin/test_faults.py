@@ -285,8 +285,81 @@ def test_it_copes(jsbench):
     result = run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out")
     assert result.ret == 1
     assert matrix(bench) == {"test_it_copes-extra_field": ("extra_field", "returned", 0, "")}
-    result.stdout.no_fnmatch_line("*failed before a call*")
+    result.stdout.no_fnmatch_line("*failed without a call of the engine*")
     assert bench.run_json()["metrics"]["tests_passed"] is None  # neither this test nor a passed one counts
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("careless(url).bit_length()", "AttributeError: 'NoneType' object has no attribute 'bit_length'"),
+        ("assert careless(url) == 7", "assert None == 7"),
+    ],
+)
+def test_error_of_the_test_itself_is_not_the_applications(bench: Bench, line: str, error: str) -> None:
+    text = f"""{READING}
+def careless(url):
+    try:
+        return read(url)
+    except TypeError:
+        return None
+
+@pytest.mark.jsbench_faults("refuse")
+def test_it_copes(jsbench):
+    url = jsbench.endpoint.openai_url
+    with jsbench.endpoint.faults.watch():
+        {line}
+"""
+    args = ("--jsbench-engine=application", "--jsbench-output=out", "--jsbench-gate=coping.returned<=0")
+    result = run_test(bench, text, *args)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{error}", "gate * coping.returned 1, gate <= 0: NOT MET"])
+    assert matrix(bench) == {"test_it_copes-refuse": ("refuse", "returned", 0, "")}
+
+
+def test_test_that_is_skipped_in_a_watched_block_is_unobserved(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench_faults("extra_field")
+def test_it_copes(jsbench):
+    with jsbench.endpoint.faults.watch():
+        read(jsbench.endpoint.openai_url)
+        pytest.skip("not today")
+"""
+    run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out").assert_outcomes(skipped=1)
+    assert matrix(bench) == {"test_it_copes-extra_field": ("extra_field", "unobserved", 0, "")}
+
+
+def test_example_that_does_not_conform_is_no_fault(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench(expected={{"m": 42}})
+@pytest.mark.jsbench_faults("truncate")
+def test_it_copes(jsbench):
+    with jsbench.endpoint.faults.watch():
+        read(jsbench.endpoint.openai_url)
+"""
+    result = run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*the marker's `expected` does not conform: schema_violation: *; complete it, or set an engine",
+        ]
+    )
+    assert "fault_reports" not in bench.run_json()["run"]
+
+
+def test_application_engine_answers_tests_without_faults(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench(expected={{"n": 42}})
+def test_it_reads(jsbench):
+    assert read(jsbench.endpoint.openai_url) == 42
+
+def test_it_reads_an_example(jsbench):
+    assert read(jsbench.endpoint.openai_url) == 1
+    assert jsbench.endpoint.answers == ()
+"""
+    result = run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out")
+    result.assert_outcomes(passed=2)
+    assert (result.ret, bench.lines()) == (0, [])
 
 
 def test_repeats_meet_the_fault_again(bench: Bench) -> None:

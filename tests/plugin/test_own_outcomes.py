@@ -250,10 +250,10 @@ def test_a_run_without_any_call_has_a_summary_that_names_its_failed_tests(bench:
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     said = " ".join(" ".join(result.outlines).split())
-    assert "tests 0/4 = 0.000 passed; assertion 2, error 2 failed before a call: " in said
+    assert "tests 0/4 = 0.000 passed; assertion 2, error 2 failed without a call of the engine: " in said
     names = {"breaks_the_contract[1] (error)", "breaks_in_its_setup[1] (error)"}
     names |= {"repeats[1] (assertion)", "repeats[2] (assertion)"}
-    assert set(said.partition("before a call: ")[2].partition(" failures ")[0].split(", ")) == {
+    assert set(said.partition("of the engine: ")[2].partition(" failures ")[0].split(", ")) == {
         f"test_one::test_{name}" for name in names
     }
     run = bench.run_json()

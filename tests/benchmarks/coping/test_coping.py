@@ -1,4 +1,4 @@
-"""The table of clients and faults in docs/applications.md."""
+"""The table of clients and faults in docs/faults.md."""
 
 from __future__ import annotations
 
