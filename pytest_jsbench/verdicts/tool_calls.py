@@ -12,7 +12,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.generations import Completion, FinishReason
 from pytest_jsbench.core.loose_text import loosen
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SyntaxReason, Verdict, no_instance
 
 if TYPE_CHECKING:
@@ -195,8 +195,12 @@ def _compare_with_expected(
     expected = Counter(call.name for call in demanded)
     if surplus := called - expected:
         name = next(iter(surplus))
-        instead = _list_calls(expected - called or expected)
-        message = f"the tool '{printable(name, _LONGEST_NAME)}' was called, but the case expects {instead}"
+        tool = f"the tool '{printable(name, _LONGEST_NAME)}' was called"
+        if name in expected:
+            expects = f"{format_count(expected[name], 'call')} of it"
+            message = f"{tool} {called[name]} times, but the case expects {expects}"
+        else:
+            message = f"{tool}, but the case expects {_list_calls(expected - called or expected)}"
         return _conforming(_wrong_tool(name, NOT_EXPECTED, message))
     if missing := expected - called:
         message = f"a call is missing: the case also expects {_list_calls(missing)}"

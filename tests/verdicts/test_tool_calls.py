@@ -117,7 +117,7 @@ def test_right_calls_pass(judge: Judge, offer: ToolOffer, called: tuple[CalledTo
             expecting("weather"),
             calls("weather", "weather"),
             "wrong_tool (not_expected)",
-            "the tool 'weather' was called, but the case expects 'weather'",
+            "the tool 'weather' was called 2 times, but the case expects 1 call of it",
             2,
         ),
         (
