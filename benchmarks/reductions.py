@@ -98,7 +98,7 @@ def main() -> None:
             if result is None:
                 continue
             task, _, name = case.partition("::")
-            reproduced = result["shareable"] and reproduce(result, path / "reduced" / f"{task}.{name}")
+            reproduced = result["shareable"] and reproduce(result, path / "reduced" / task / name)
             cells = [cell.replace("|", "\\|") for cell in row_of(result, reproduced=reproduced)]
             print(f"| {' | '.join(cells)} |", flush=True)
 

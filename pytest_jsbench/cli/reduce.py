@@ -65,7 +65,7 @@ def add_reduce(commands: Any) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="directory of the result and the calls (default: RUN/reduced/CASE)",
+        help="directory of the result and the calls (default: RUN/reduced/TASK/ID)",
     )
     parser.add_argument("--json", action="store_true", help="print only JSON")
     parser.set_defaults(command=_reduce)

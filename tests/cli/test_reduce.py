@@ -81,7 +81,7 @@ def test_ignored_keyword_is_found_at_the_smallest_depth_and_without_names(tmp_pa
         (inner,) = inner["properties"].values()
     assert inner == {"minLength": 1}
     assert result["bytes_after"] < result["bytes_before"] / 3
-    issue = (folder / "reduced" / "cases.order" / "issue.md").read_text("utf-8")
+    issue = (folder / "reduced" / "cases" / "order" / "issue.md").read_text("utf-8")
     shared = issue + json.dumps(result)
     assert [name for name in PRIVATE if name in shared.replace(result["case"], "")] == []
     assert "--jsbench-dataset=reduced.json" in issue
@@ -101,7 +101,7 @@ def test_interrupted_reduction_makes_no_call_twice(tmp_path: Path) -> None:
     assert second["calls"] > 0
     assert third["calls"] == 0
     assert third["schema"] == second["schema"]
-    records = journal.read_run(folder / "reduced" / "cases.order").outcomes
+    records = journal.read_run(folder / "reduced" / "cases" / "order").outcomes
     assert len({outcome.attempt for outcome in records}) == len(records) == first["calls"] + second["calls"]
 
 
@@ -147,7 +147,7 @@ def test_death_of_a_server_is_checked_after_each_failure(tmp_path: Path) -> None
 
     (tuple_schema,) = result["schema"].get("properties", {"": result["schema"]}).values()
     assert list(tuple_schema)[-1] == "prefixItems"
-    records = list(journal.read_run(folder / "reduced" / "cases.order").run(folder).records)
+    records = list(journal.read_run(folder / "reduced" / "cases" / "order").run(folder).records)
     controls = [record for record in records if record.id == "control"]
     failures = [record for record in records if record.verdict.failure_type == "api_error"]
     assert len(controls) == len(failures) > 0

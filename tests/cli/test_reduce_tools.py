@@ -59,7 +59,7 @@ def test_one_bad_tool_of_thirty_is_found_in_few_calls(tmp_path: Path) -> None:
     assert result["document"]["tools"] == [{"name": "a", "parameters": {"uniqueItems": True}}]
     assert result["document"]["cases"] == [{"id": "reduced", "ask": "Call the tool a."}]
     assert result["calls"] <= 80
-    shared = (folder / "reduced" / "agent.a" / "issue.md").read_text("utf-8") + json.dumps(result["document"])
+    shared = (folder / "reduced" / "agent" / "a" / "issue.md").read_text("utf-8") + json.dumps(result["document"])
     assert "acme" not in shared.lower()
 
 
@@ -76,7 +76,7 @@ def test_tool_with_wrong_arguments_is_called_under_a_neutral_name(tmp_path: Path
     assert "expect" not in result["document"]["cases"][0]
     again = evaluate(
         "scripted",
-        str(folder / "reduced" / "agent.a" / "reduced.json"),
+        str(folder / "reduced" / "agent" / "a" / "reduced.json"),
         engine_option={"answers": f"tests.support.planted_faults:{fault}"},
     )
     assert [outcome.failure_type for outcome in again.outcomes] == ["schema_violation"]
@@ -103,7 +103,7 @@ def test_confused_tools_stay_with_the_message_that_confuses(tmp_path: Path) -> N
     assert [turn["content"] for turn in case["messages"]] == ["You work for Acme.", "Call acme_tool_3."]
     assert case["expect"] == ["acme_tool_3"]
     assert not result["shareable"]
-    private = json.loads((folder / "reduced" / "agent.a" / "private.json").read_text("utf-8"))
+    private = json.loads((folder / "reduced" / "agent" / "a" / "private.json").read_text("utf-8"))
     assert private == result["document"]
 
 

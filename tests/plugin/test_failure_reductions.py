@@ -47,9 +47,9 @@ ENGINE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=empties:
 def test_first_distinct_failures_are_reduced(failing: Bench) -> None:
     result = failing.run(*ENGINE, "--jsbench-reduce=3")
 
-    folder = failing.run_in() / "reduced"
-    assert sorted(path.name for path in folder.iterdir()) == ["orders.a", "orders.c"]
-    assert json.loads((folder / "orders.a" / "reduced.json").read_text("utf-8")) == {
+    folder = failing.run_in() / "reduced" / "orders"
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "c"]
+    assert json.loads((folder / "a" / "reduced.json").read_text("utf-8")) == {
         "properties": {"a": {"minLength": 1}}
     }
     reduced = [line for line in result.outlines if line.startswith("reduced")]
@@ -62,7 +62,7 @@ def test_number_of_reductions_is_limited(failing: Bench) -> None:
     result = failing.run(*ENGINE, "--jsbench-reduce=1")
 
     assert sum(line.startswith("reduced") for line in result.outlines) == 1
-    assert [path.name for path in (failing.run_in() / "reduced").iterdir()] == ["orders.a"]
+    assert [path.name for path in (failing.run_in() / "reduced" / "orders").iterdir()] == ["a"]
 
 
 def test_failures_of_other_processes_are_reduced(failing: Bench) -> None:
@@ -133,8 +133,8 @@ def test_attempts_of_one_case_with_different_failures_are_each_reduced(bench: Be
 
     reduced = [line for line in result.outlines if line.startswith("reduced")]
     assert ["(minLength)" in reduced[0], "(type)" in reduced[1]] == [True, True]
-    folder = bench.run_in() / "reduced"
-    assert sorted(path.name for path in folder.iterdir()) == ["orders.a", "orders.a.2"]
+    folder = bench.run_in() / "reduced" / "orders"
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "a~2"]
 
 
 @pytest.mark.parametrize(

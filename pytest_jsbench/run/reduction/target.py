@@ -178,10 +178,11 @@ def _is_default_model(values: Mapping[str, Any], model: str) -> bool:
 
 def default_folder(run: Path, record: Record) -> Path:
     """Return the directory of a reduction's files inside the directory of the run at this path."""
-    parts = [record.task, record.id, *([record.variant] if record.variant else [])]
+    parts = [record.id, *([record.variant] if record.variant else [])]
     if record.repeat:
         parts.append(str(record.repeat + 1))
-    return find_files(run)[0].parent / "reduced" / ".".join(parts)
+    # names of cases and variants may contain every other character between names
+    return find_files(run)[0].parent / "reduced" / record.task / "~".join(parts)
 
 
 def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant: Variant) -> Sequence[str]:
