@@ -176,9 +176,10 @@ class _Side:
                 place = _Place(found, target)
                 continue
             last = self.resolve(_Place(found, target), left)
-            if not isinstance(last.schema, Mapping):
+            if last.schema is not True and not isinstance(last.schema, Mapping):
                 return last
-            merged = _Place({**last.schema, **own}, place.pointer, last, frozenset(own))
+            of_target = last.schema if isinstance(last.schema, Mapping) else {}
+            merged = _Place({**of_target, **own}, place.pointer, last, frozenset(own))
             return self._merged.setdefault(place.pointer, merged)
         return place
 

@@ -148,6 +148,12 @@ def shown(declared: Any, arrived: Any) -> list[str]:
         ),
         ({"anyOf": [CODE, ITEM]}, {"anyOf": [CODE]}, ["changed /anyOf"]),
         ({"$ref": "#/$defs/a", "$defs": {"a": CODE}}, CODE, []),
+        (
+            {"$ref": "#/$defs/a", "type": "string", "$defs": {"a": True}},
+            {"$ref": "#/$defs/a", "$defs": {"a": True}},
+            ["lost /type"],
+        ),
+        ({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": False}}, False, []),
         ({"allOf": [CODE]}, CODE, []),
         (
             {"properties": {"a": {"$ref": "#/$defs/a", "default": 1}}, "$defs": {"a": CODE}},
