@@ -116,9 +116,11 @@ class PlainCalls:
             tries.due = starts.take()
             return below(request, tries)
         finally:
-            for number in range(len(calls)):
-                self._add(tries, calls.take(number))
-            calls.stop()
+            try:
+                for number in range(len(calls)):
+                    self._add(tries, calls.take(number))
+            finally:
+                calls.stop()
 
     def _add(self, tries: Tries, made: PlainCall | None) -> None:
         """Add a plain call to the call next to it, unless it was not allowed."""

@@ -250,6 +250,27 @@ def test_threads_of_plain_calls_end_if_the_call_of_a_case_is_refused(judge: Judg
     assert not any(thread.is_alive() for thread in started)
 
 
+def test_threads_of_plain_calls_end_if_one_raises(judge: Judge, tmp_path: Path) -> None:
+    def answer(request: Request) -> Completion:
+        if request.key.task == PLAIN:
+            raise KeyboardInterrupt
+        return obedient(request)
+
+    before = set(threading.enumerate())
+    with closing(Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))) as admission:
+        starts = ScheduledStarts(ArrivalRate.parse("1000/s"), admission)
+        plain = runner(Server(answer=answer), judge, share=0.5, admission=admission)
+        trying = replace(plain, load_layers=(PlainCalls(replace(plain, load_layers=()), 0.5, starts=starts),))
+
+        with pytest.raises(KeyboardInterrupt):
+            trying.attempt(CASE)
+
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in started)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
