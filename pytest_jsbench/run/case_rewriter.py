@@ -31,6 +31,10 @@ class RewrittenCase:
     changes: tuple[Change, ...]
 
 
+def _make_locks() -> tuple[threading.Lock, ...]:
+    return tuple(threading.Lock() for _ in range(_KEPT))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRewriter:
     """
@@ -45,8 +49,9 @@ class CaseRewriter:
     default_dialect: str
     #: Rewrites the JSON text of a schema, and keeps the latest results.
     _rewrite_text: Callable[[str], Rewritten | NotRewritten] = field(init=False, repr=False, compare=False)
-    #: Held while a schema is rewritten, so that attempts at the same case do not rewrite it at the same time.
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    #: One of them is held while a schema is rewritten, so that attempts at the same case do not rewrite it at the same
+    #: time; schemas of different cases rarely have the same one.
+    _locks: tuple[threading.Lock, ...] = field(default_factory=_make_locks, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make a cache of this object's own."""
@@ -102,7 +107,7 @@ class CaseRewriter:
         try:
             # not its digest, which is the same for another order of properties
             text = json.dumps(schema, default=as_dict)
-            with self._lock:
+            with self._locks[hash(text) % len(self._locks)]:
                 return self._rewrite_text(text)
         except RecursionError:  # the child process reports this as a limit
             return rewrite_within(schema, self.rewriting, self.default_dialect)

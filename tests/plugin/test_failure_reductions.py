@@ -49,9 +49,7 @@ def test_first_distinct_failures_are_reduced(failing: Bench) -> None:
 
     folder = failing.run_in() / "reduced" / "orders"
     assert sorted(path.name for path in folder.iterdir()) == ["a", "c"]
-    assert json.loads((folder / "a" / "reduced.json").read_text("utf-8")) == {
-        "properties": {"a": {"minLength": 1}}
-    }
+    assert json.loads((folder / "a" / "reduced.json").read_text("utf-8")) == {"properties": {"a": {"minLength": 1}}}
     reduced = [line for line in result.outlines if line.startswith("reduced")]
     assert [line.split()[1] for line in reduced] == ["orders::a:", "orders::c:"]
     assert "schema_violation (minLength), " in reduced[0]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -74,6 +75,24 @@ def test_template_renders_the_rewritten_schema_or_the_original() -> None:
 
     assert json.dumps(INLINED) in render(case(REFERRING)).messages[-1].content
     assert '"type": "integer"' in render(case({"type": "integer"})).messages[-1].content
+
+
+def test_different_schemas_are_rewritten_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Semaphore(0)
+    together = threading.Event()
+
+    def rewrite(schema: Any, *_: object) -> NotRewritten:
+        if begun.acquire(blocking=False):
+            together.set()
+        begun.release()
+        return NotRewritten(message="together" if together.wait(timeout=60) else "alone")
+
+    monkeypatch.setattr(case_rewriter, "rewrite_within", rewrite)
+    cases = [case({"minimum": number}) for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        ends = list(threads.map(rewriter().rewrite, cases))
+
+    assert all(isinstance(end, NotRewritten) and end.message == "together" for end in ends)
 
 
 def test_schema_is_rewritten_once_for_all_repeats_and_cases(monkeypatch: pytest.MonkeyPatch) -> None:
