@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,6 +31,9 @@ from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession
 
+if TYPE_CHECKING:
+    from pytest_jsbench.reports.expectations import Expectations
+
 _CACHED_RUNS = 5
 
 
@@ -38,9 +43,15 @@ def activate(config: pytest.Config) -> None:
     with secrecy.usage_errors():
         context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)
         declare_marks(config, context.plan)
-        worker = _register_worker(context)
-        if context.worker is None:
-            _register_controller(context, worker)
+        if context.worker is not None:
+            _register_worker(context)
+            return
+        from pytest_jsbench.reports.expectations import Expectations
+
+        expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
+        excuses = expectations.excuses(context.handover.metadata)
+        context = config.stash[RUN_CONTEXT] = replace(context, excuses=excuses)
+        _register_controller(context, _register_worker(context), expectations)
 
 
 def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
@@ -96,7 +107,7 @@ def _register_worker(context: RunContext) -> Worker:
     return worker
 
 
-def _register_controller(context: RunContext, worker: Worker) -> None:
+def _register_controller(context: RunContext, worker: Worker, expectations: Expectations) -> None:
     """
     Register the plugins that only the single process or xdist's controller needs, such as the controller and the
     terminal.
@@ -111,7 +122,7 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
     register = context.config.pluginmanager.register
     state = RunState(context.plan.keys, variants=context.plan.variants)
     progress = Progress(context, state)
-    controller = Controller(context, worker, state=state, progress=progress)
+    controller = Controller(context, worker, expectations, state=state, progress=progress)
     register(controller, "jsbench-controller")
     register(Terminal(context, controller), "jsbench-terminal")
     register(FailureSections(context), "jsbench-failure-sections")

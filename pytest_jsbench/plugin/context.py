@@ -38,8 +38,8 @@ class RunContext:
     session: RunSession
     #: Names of pytest marks by case.
     marks: Marks = field(default_factory=dict)
-    #: Reasons why the failures of quarantined cases are excused, by case; the controller reads them.
-    excuses: dict[CaseKey, str] = field(default_factory=dict)
+    #: Reasons why the failures of quarantined cases are excused, by case.
+    excuses: Mapping[CaseKey, str] = field(default_factory=dict)
     #: xdist's name for this process; None in the single process and in the controller.
     worker: str | None = None
     #: Whether xdist may move this worker's tests to another worker, so that no calls may be made ahead of the tests.

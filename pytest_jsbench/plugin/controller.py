@@ -61,7 +61,15 @@ class Controller:
     verdict.
     """
 
-    def __init__(self, context: RunContext, worker: Worker, *, state: RunState, progress: Progress) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        worker: Worker,
+        expectations: Expectations,
+        *,
+        state: RunState,
+        progress: Progress,
+    ) -> None:
         self._context = context
         self._config = context.config
         self._worker = worker
@@ -84,8 +92,7 @@ class Controller:
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
-        self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
-        context.excuses.update(self._expectations.excuses(context.handover.metadata))
+        self._expectations = expectations
         self.decision = GateDecision()
         #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
