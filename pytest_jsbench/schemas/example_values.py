@@ -39,21 +39,25 @@ class NoExample(ValueError):
     """Raised if no example can be made; the message states which keyword is not supported."""
 
 
-def make_example(schema: object, *, only_required: bool = False) -> Any:
+def make_example(schema: object, *, only_required: bool = False, use_defaults: bool = False) -> Any:
     """
-    Return a value that should conform to the schema: its own examples and defaults, or a small value of each type.
+    Return a value that should conform to the schema: its own examples, or a small value of each type.
 
-    Raise NoExample for a schema without a value, and for patterns without an example. The value depends only on the
+    Unless `use_defaults` is set, a default is used only if nothing else can be made, so that an application that
+    ignores the value and takes its default is not mistaken for one that reads it. The value depends only on the
     schema; it has the optional properties of the outer objects unless `only_required` is set.
+
+    Raise NoExample for a schema without a value, and for patterns without an example.
     """
-    return _ExampleMaker(schema).make(_ONLY_REQUIRED_FROM if only_required else 0)
+    return _ExampleMaker(schema, use_defaults=use_defaults).make(_ONLY_REQUIRED_FROM if only_required else 0)
 
 
 class _ExampleMaker:
     """Maker of one example; it ends with NoExample if the example becomes too large."""
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, *, use_defaults: bool) -> None:
         self._root = root
+        self._use_defaults = use_defaults
         self._references = CertainReferences(root)
         self._left = _MOST_PARTS
 
@@ -70,12 +74,21 @@ class _ExampleMaker:
         schema = self._merged(schema, depth)
         if "const" in schema:
             return schema["const"]
+        default = schema.get("default")
         for listed in ("enum", "examples"):
             values = schema.get(listed)
             if isinstance(values, list) and values:
-                return values[0]
-        if "default" in schema and schema["default"] is not None:
-            return schema["default"]
+                return next((value for value in values if value not in (default, None)), values[0])
+        if self._use_defaults and default is not None:
+            return default
+        try:
+            return self._made_example(schema, depth)
+        except NoExample:
+            if default is None:
+                raise
+            return default
+
+    def _made_example(self, schema: Mapping[str, Any], depth: int) -> Any:
         for union in ("anyOf", "oneOf"):
             if isinstance(schema.get(union), list):
                 return self._first_example(schema, union, depth)

@@ -27,7 +27,11 @@ TREE = {
         ({"const": 4}, 4),
         ({"enum": ["EUR", "USD"]}, "EUR"),
         ({"type": "string", "pattern": "^A", "examples": ["A1"]}, "A1"),
-        ({"type": "integer", "default": 8}, 8),
+        ({"type": "integer", "default": 8}, 1),
+        ({"type": "string", "pattern": "^A", "default": "A1"}, "A1"),
+        ({"enum": ["EUR", "USD"], "default": "EUR"}, "USD"),
+        ({"enum": [None, "EUR"]}, "EUR"),
+        ({"enum": ["EUR"], "default": "EUR"}, "EUR"),
         ({"type": "string"}, "example"),
         ({"type": "string", "minLength": 9}, "exampleex"),
         ({"type": "string", "maxLength": 2}, "ex"),
@@ -55,6 +59,12 @@ TREE = {
 )
 def test_example_of_a_keyword(schema: Any, example: Any) -> None:
     assert make_example(schema) == example
+
+
+def test_example_can_use_the_defaults() -> None:
+    schema = {"properties": {"a": {"type": "integer", "default": 8}, "b": {"type": "integer"}}}
+
+    assert make_example(schema, use_defaults=True) == {"a": 8, "b": 1}
 
 
 def test_example_of_a_recursive_schema_conforms() -> None:
