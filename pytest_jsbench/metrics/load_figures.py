@@ -30,7 +30,7 @@ from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.settings.load_options import LoadOptions
 
 _OPEN = ("errors", "unjudged")
-_PLAIN_LEFT_OUT = ("missing", "plain_failed")
+_PLAIN_LEFT_OUT = ("plain_missing", "plain_failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,12 @@ class LoadFigures(FigureSet):
     """Figures of the load and of the service level of a set of attempts."""
 
     comes_last = True
+
+    @cached_property
+    def plain_missing(self) -> int:
+        """Number of calls without a schema that may be next to the missing attempts."""
+        load = self._groups.load
+        return 0 if load is None else self._groups.missing * load.plain_per_call
 
     @cached_property
     def plain_failed(self) -> int:
@@ -94,7 +100,7 @@ class LoadFigures(FigureSet):
         good = Counter(attempt.key for attempt in groups.counted if attempt.passed and self._is_in_time(attempt))
         return clustered((good[key], n) for key, n in groups.decided_plan.items())
 
-    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing",), only_if=_HAS_RATE)
+    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing", "plain_missing"), only_if=_HAS_RATE)
     def start_delay(self) -> Distribution:
         """Time between the scheduled start of a call, also of a plain call, and its begin; not the server's delay."""
         return Distribution.of(call.late_s for call in self._calls() if call.late_s is not None)
@@ -182,7 +188,7 @@ class LoadFigures(FigureSet):
         SUM,
         unit=DOLLARS,
         better_when=Better.LOWER,
-        counted_open=("missing", "plain_without_cost"),
+        counted_open=("plain_missing", "plain_without_cost"),
         only_if=_HAS_PLAIN,
     )
     def plain_cost(self) -> float | None:
@@ -191,23 +197,29 @@ class LoadFigures(FigureSet):
         known = [costs[attempt.attempt] for attempt in self._groups.attempts if attempt.attempt in costs]
         return sum(known) if known else None
 
-    @metric(RATE, words="Plain answers without a problem", only_if=_HAS_PLAIN)
+    @metric(RATE, words="Plain answers without a problem", left_out=("plain_missing",), only_if=_HAS_PLAIN)
     def plain_ok(self) -> Proportion:
         """Calls without a schema with an answer that is neither empty nor corrupted / calls without a schema."""
         return proportion(sum(call.problem is None for call in self._groups.plain_calls), len(self._groups.plain_calls))
 
-    @metric(RATE, words="Plain answers that repeat their line", only_if=_HAS_PLAIN)
+    @metric(RATE, words="Plain answers that repeat their line", left_out=_PLAIN_LEFT_OUT, only_if=_HAS_PLAIN)
     def plain_repeated(self) -> Proportion:
         """Plain answers that contain the line that they should repeat / plain answers; low for weak models."""
         answers = [call for call in self._groups.plain_calls if call.generation_type == "completion"]
         return proportion(sum(call.repeated for call in answers), len(answers))
 
-    @metric(COUNT, words="Plain calls", only_if=_HAS_PLAIN)
+    @metric(COUNT, words="Plain calls", counted_open=("plain_missing",), only_if=_HAS_PLAIN)
     def plain_calls(self) -> int:
         """Number of calls without a schema; they are no attempts."""
         return len(self._groups.plain_calls)
 
-    @metric(COUNT, better_when=Better.LOWER, members={problem: {} for problem in PlainProblem}, only_if=_HAS_PLAIN)
+    @metric(
+        COUNT,
+        better_when=Better.LOWER,
+        counted_open=("plain_missing",),
+        members={problem: {} for problem in PlainProblem},
+        only_if=_HAS_PLAIN,
+    )
     def plain_problems(self) -> Mapping[PlainProblem, int]:
         """Number of calls without a schema by what is wrong with them; empty without such calls."""
         problems = Counter(call.problem for call in self._groups.plain_calls)

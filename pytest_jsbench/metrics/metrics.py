@@ -362,7 +362,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
     @metric(COUNT, better_when=_LOWER)
     def missing(self) -> int:
         """Number of planned attempts without a record."""
-        return self._groups.plan.total() - len(self._groups.counted)
+        return self._groups.missing
 
     @metric(COUNT, better_when=_LOWER)
     def unjudged(self) -> int:
