@@ -30,6 +30,8 @@ from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.settings.load_options import LoadOptions
 
 _OPEN = ("errors", "unjudged")
+#: A passed answer whose limited times were not measured may be in time.
+_TIMED_OPEN = (*_OPEN, "passed_untimed")
 _PLAIN_LEFT_OUT = ("plain_missing", "plain_failed")
 
 
@@ -77,7 +79,17 @@ class LoadFigures(FigureSet):
         calls = ((known, call) for known, load in loads if load is not None for call in load.plain)
         return sum(not known or call.problem is PlainProblem.FAILED for known, call in calls)
 
-    @metric(RATE, words="Answers in time", left_out=("errors",), only_if=_HAS_SERVICE_LEVEL)
+    @cached_property
+    def untimed(self) -> int:
+        """Number of answers of which it is unknown whether they are in time; 0 without a service level."""
+        return sum(map(self._is_untimed, self._groups.completions))
+
+    @cached_property
+    def passed_untimed(self) -> int:
+        """Number of passed attempts among `untimed`, which count as late."""
+        return sum(attempt.passed and self._is_untimed(attempt) for attempt in self._groups.completions)
+
+    @metric(RATE, words="Answers in time", left_out=("errors", "untimed"), only_if=_HAS_SERVICE_LEVEL)
     def in_time(self) -> Proportion:
         """Answers within the service level / answers whose limited times were measured."""
         decided = [(attempt, self._is_in_time(attempt)) for attempt in self._groups.completions]
@@ -87,7 +99,7 @@ class LoadFigures(FigureSet):
         RATE,
         words="Passed in time",
         of="planned",
-        counted_open=_OPEN,
+        counted_open=_TIMED_OPEN,
         heading="In time",
         tables=VARIANTS | RUNS,
         only_if=_HAS_SERVICE_LEVEL,
@@ -140,7 +152,7 @@ class LoadFigures(FigureSet):
         words="Goodput",
         unit="1/s",
         better_when=Better.HIGHER,
-        counted_open=_OPEN,
+        counted_open=_TIMED_OPEN,
         heading="Goodput (1/s)",
         tables=VARIANTS | RUNS,
         only_if=_HAS_LOAD,
@@ -237,6 +249,10 @@ class LoadFigures(FigureSet):
             return None
         late = 0.0 if attempt.load is None else attempt.load.late_s or 0.0
         return terms.service.is_met(attempt.timing, attempt.usage, late)
+
+    def _is_untimed(self, answer: AttemptFacts) -> bool:
+        """Return whether a limited time of an answer was not measured, so that it may be in time."""
+        return _HAS_SERVICE_LEVEL(self._groups) and self._is_in_time(answer) is None
 
     def _calls(self) -> Iterator[LoadFacts | PlainFacts]:
         """Yield the calls of this run with scheduled starts."""

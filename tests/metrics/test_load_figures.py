@@ -89,6 +89,39 @@ def test_answers_without_the_limited_time_are_not_applicable() -> None:
     assert figures(unstreamed, slo="tgt<=2")["in_time"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "met", "undecided"),
+    [
+        ("in_time>=0.9", False, True),
+        ("in_time<=1", True, False),
+        ("good_rate>=0.9", False, True),
+        ("good_rate<=0.2", False, True),
+        ("good_rate>=0.1", True, False),
+        ("goodput<=0.2", False, True),
+        ("goodput>=0.05", True, False),
+    ],
+)
+def test_gate_counts_answers_whose_limited_times_were_not_measured(text: str, met: bool, undecided: bool) -> None:
+    untimed = [replace(called(began), generation=completion(ttft=None)) for began in range(1, 10)]
+
+    result = check(Gate.parse(text), summarize(examples.run(called(0), *untimed, **SLO)))
+
+    assert (result.met, result.undecided) == (met, undecided)
+
+
+def test_failed_answer_without_the_limited_time_cannot_be_good() -> None:
+    untimed = replace(called(1, verdict=examples.VIOLATED), generation=completion(ttft=None))
+    summary = summarize(examples.run(called(0), untimed, **SLO))
+
+    assert [check(Gate.parse(text), summary).met for text in ("good_rate<=0.5", "goodput<=1")] == [True, True]
+
+
+def test_goodput_without_a_service_level_needs_no_times() -> None:
+    untimed = replace(called(1), generation=completion(ttft=None))
+
+    assert check(Gate.parse("goodput<=2"), summarize(examples.run(called(0), untimed, rate="1/s"))).met
+
+
 def test_achieved_rate_includes_plain_calls() -> None:
     made = [called(0, late=0.0), called(1, late=0.01, plain=(plain("fault", began=0.5, late=0.3),))]
 
