@@ -153,6 +153,7 @@ class LoadFigures(FigureSet):
         unit="1/s",
         better_when=Better.HIGHER,
         counted_open=_TIMED_OPEN,
+        lowered_by=("missing",),
         heading="Goodput (1/s)",
         tables=VARIANTS | RUNS,
         only_if=_HAS_LOAD,
@@ -171,7 +172,9 @@ class LoadFigures(FigureSet):
         good = sum(attempt.passed and (not has_limits or self._is_in_time(attempt) is True) for attempt, _ in timed)
         return good / seconds if seconds > 0 else None
 
-    @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=_HAS_RATE)
+    @metric(
+        SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), lowered_by=("missing",), only_if=_HAS_RATE
+    )
     def achieved_rate(self) -> float | None:
         """
         Calls that began per second, with plain calls and without retries, from the first to the last start; None for
@@ -181,14 +184,28 @@ class LoadFigures(FigureSet):
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=(*_OPEN, "without_cost"), only_if=_HAS_LOAD)
+    @metric(
+        SUM,
+        unit=DOLLARS,
+        better_when=Better.LOWER,
+        counted_open=(*_OPEN, "without_cost"),
+        lowered_by=_OPEN,
+        only_if=_HAS_LOAD,
+    )
     def cost_per_valid(self) -> float | None:
         """Cost of all attempts in US dollars, as far as known / attempts that passed."""
         costs = self._groups.known_costs
         passed = self._groups.passed.total()
         return sum(costs) / passed if costs and passed else None
 
-    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=(*_OPEN, "unreported"), only_if=_HAS_LOAD)
+    @metric(
+        SUM,
+        unit="tokens",
+        better_when=Better.LOWER,
+        counted_open=(*_OPEN, "unreported"),
+        lowered_by=_OPEN,
+        only_if=_HAS_LOAD,
+    )
     def output_tokens_per_valid(self) -> float | None:
         """Tokens in all answers, as far as reported / attempts that passed."""
         reported = [attempt.usage for attempt in self._groups.reporting if attempt.usage is not None]

@@ -18,7 +18,7 @@ from pytest_jsbench.run.plain_calls import count_plain
 from tests.support import examples
 from tests.support.examples import completion, record, replace
 
-SLO = {"slo": "ttft<=0.5,tgt<=2"}
+SLO: dict[str, Any] = {"slo": "ttft<=0.5,tgt<=2"}
 
 
 def called(began: float, *, ttft: float = 0.2, tgt: float = 1.0, late: float | None = None, **others: Any) -> Record:
@@ -276,6 +276,17 @@ def test_gate_on_the_delay_of_starts_is_not_met_while_calls_are_missing() -> Non
     result = check(Gate.parse("start_delay_max<=2"), summarize(run_with_missing(1, made, rate="1/s")))
 
     assert (result.met, result.undecided) == (False, True)
+
+
+@pytest.mark.parametrize("text", ["goodput>=0.5", "achieved_rate>=0.5", "output_tokens_per_valid>=1"])
+def test_gate_on_a_sum_per_something_is_not_met_if_missing_attempts_can_lower_it(text: str) -> None:
+    made = called(0), called(1)
+
+    results = [
+        check(Gate.parse(text), summarize(run_with_missing(missing, *made, rate="1/s", **SLO))) for missing in (0, 1)
+    ]
+
+    assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True)]
 
 
 def run_with_missing(missing: int, *made: Record, **settings: Any) -> Run:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_jsbench.core.generations import Completion, Usage
@@ -234,7 +236,7 @@ def test_gate_on_second_tries_is_not_met_while_attempts_have_no_answer(text: str
         pytest.importorskip("genai_prices", reason="needs genai-prices")
     repaired = with_tries("a", "p", 1)
     failed = record("b", verdict=examples.BROKEN, generation=examples.failed())
-    whole = {"provider": "openai", "model": "gpt-4o-mini", "started_at": "2026-11-01T00:00:00+00:00"}
+    whole: dict[str, Any] = {"provider": "openai", "model": "gpt-4o-mini", "started_at": "2026-11-01T00:00:00+00:00"}
     runs = [
         examples.run(repaired, **whole),
         examples.run(repaired, failed, **whole),
