@@ -62,6 +62,11 @@ class LoadFigures(FigureSet):
     comes_last = True
 
     @cached_property
+    def is_merged(self) -> bool:
+        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
+        return self._groups.load is not None and self._groups.load.is_merged  # cached by the figures that need it
+
+    @cached_property
     def plain_missing(self) -> int:
         """Number of calls without a schema that may be next to the missing attempts."""
         load = self._groups.load
@@ -164,7 +169,7 @@ class LoadFigures(FigureSet):
         call, without reused answers; None for merged runs.
         """
         timed = self._groups.timed
-        if not timed or self._is_merged:
+        if self.is_merged or not timed:
             return None
         begun = min(load.began - (load.late_s or 0.0) for _, load in timed)
         seconds = max(load.ended for _, load in timed) - begun
@@ -180,7 +185,7 @@ class LoadFigures(FigureSet):
         Calls that began per second, with plain calls and without retries, from the first to the last start; None for
         merged runs.
         """
-        begun = sorted(call.began for call in self._calls()) if not self._is_merged else []
+        begun = sorted(call.began for call in self._calls()) if not self.is_merged else []
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
@@ -253,11 +258,6 @@ class LoadFigures(FigureSet):
         """Number of calls without a schema by what is wrong with them; empty without such calls."""
         problems = Counter(call.problem for call in self._groups.plain_calls)
         return {problem: problems[problem] for problem in PlainProblem} if self._groups.plain_calls else {}
-
-    @property
-    def _is_merged(self) -> bool:
-        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
-        return self._groups.load is not None and self._groups.load.is_merged
 
     def _is_in_time(self, attempt: AttemptFacts) -> bool | None:
         """Return whether an answer is within the service level; None if unknown, or without a service level."""

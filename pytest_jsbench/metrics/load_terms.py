@@ -42,7 +42,7 @@ class LoadTerms:
             options=options_of(metadata),
             plain_per_call=_plain_per_call(metadata.plain_share or 0.0),
             has_repeats=metadata.repeats > 1,
-            is_merged=metadata.merged > 0,
+            is_merged=metadata.merged > 1,
             since=datetime.fromisoformat(metadata.started_at).timestamp() if is_resumed else 0.0,
         )
 

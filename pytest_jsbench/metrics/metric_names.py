@@ -33,6 +33,8 @@ AGREEMENTS = ("agreement", FIELD_AGREEMENT)
 TRANSIT = "transit."
 #: Prefix of the numbers of problems of calls without a schema.
 _PLAIN_PROBLEMS = "plain_problems."
+#: Metrics of the time in which all calls were made.
+_PER_SECOND = ("goodput", "achieved_rate")
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -260,6 +262,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _no_value("no schema was compared")
     if name.metric.startswith(_PLAIN_PROBLEMS) and not metrics.plain_problems:
         return _no_value("no plain call was made")
+    if name.metric in _PER_SECOND and metrics.is_merged:
+        return _no_value(f"merged runs have no {name.metric}, as their parts ran at different times")
     return _read_figure(name, metrics)
 
 

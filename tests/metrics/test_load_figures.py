@@ -139,6 +139,11 @@ def test_goodput_leaves_out_answers_of_the_resumed_run() -> None:
     assert figures(*made, **SLO, **later)["in_time"] == 1.0
 
 
+@pytest.mark.parametrize(("merged", "goodput"), [(0, 1.0), (1, 1.0), (2, None)])
+def test_goodput_is_that_of_one_run(merged: int, goodput: float | None) -> None:
+    assert figures(called(0), called(1), merged=merged, **SLO)["goodput"] == goodput
+
+
 def schema_of(number: int) -> dict[str, Any]:
     return {"type": "object", "title": str(number)}
 
