@@ -86,7 +86,7 @@ class LoadFigures(FigureSet):
 
     @cached_property
     def untimed(self) -> int:
-        """Number of answers of which it is unknown whether they are in time; 0 without a service level."""
+        """Number of answers that may be in time or late, as a limited time is unknown; 0 without a service level."""
         return sum(map(self._is_untimed, self._groups.completions))
 
     @cached_property
