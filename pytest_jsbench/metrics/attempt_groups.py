@@ -91,6 +91,11 @@ class AttemptGroups:
         plan.subtract(attempt.key for attempt in self.attempts if attempt.called_again)
         return +plan
 
+    @property
+    def missing(self) -> int:
+        """Number of planned attempts without a record."""
+        return self.plan.total() - len(self.counted)
+
     @cached_property
     def reached(self) -> Counter[CaseKey]:
         """Number of attempts per case whose call did not fail."""

@@ -97,6 +97,8 @@ class Figure:
     #: time, failed calls and missing attempts by default). They are figures, or cached properties that are in no file.
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    #: Names of counts of attempts that can also lower this sum, because it is divided by something that they raise.
+    lowered_by: tuple[str, ...] = ()
     #: Whether the figure is plotted and kept in a history.
     is_main: bool = False
     #: Column heading, its short form for narrow tables, and the scale and the number of decimals of the values in
@@ -180,6 +182,7 @@ class Display(TypedDict, total=False):
     of: str
     counted_open: tuple[str, ...]
     left_out: tuple[str, ...]
+    lowered_by: tuple[str, ...]
     is_main: bool
     heading: str
     short: str
@@ -351,7 +354,9 @@ class FigureSet:
         every = [each for owner in owners for each in vars(owner).values() if isinstance(each, Computed)]
         cls.computed = {each.name: each for each in sorted(every, key=_position)}
         rows = [row for each in every for row in each.rows()]
-        cls._open_counts = frozenset(count for row in rows for count in (*row.counted_open, *row.left_out))
+        cls._open_counts = frozenset(
+            count for row in rows for count in (*row.counted_open, *row.left_out, *row.lowered_by)
+        )
 
     def __init__(self, groups: AttemptGroups) -> None:
         """Compute all figures now, so that the groups need not stay in memory."""

@@ -30,7 +30,9 @@ from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.settings.load_options import LoadOptions
 
 _OPEN = ("errors", "unjudged")
-_PLAIN_LEFT_OUT = ("missing", "plain_failed")
+#: A passed answer whose limited times were not measured may be in time.
+_TIMED_OPEN = (*_OPEN, "passed_untimed")
+_PLAIN_LEFT_OUT = ("plain_missing", "plain_failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,17 @@ class LoadFigures(FigureSet):
     comes_last = True
 
     @cached_property
+    def is_merged(self) -> bool:
+        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
+        return self._groups.load is not None and self._groups.load.is_merged  # cached by the figures that need it
+
+    @cached_property
+    def plain_missing(self) -> int:
+        """Number of calls without a schema that may be next to the missing attempts."""
+        load = self._groups.load
+        return 0 if load is None else self._groups.missing * load.plain_per_call
+
+    @cached_property
     def plain_failed(self) -> int:
         """Number of calls without a schema that failed."""
         return sum(call.problem is PlainProblem.FAILED for call in self._groups.plain_calls)
@@ -71,7 +84,17 @@ class LoadFigures(FigureSet):
         calls = ((known, call) for known, load in loads if load is not None for call in load.plain)
         return sum(not known or call.problem is PlainProblem.FAILED for known, call in calls)
 
-    @metric(RATE, words="Answers in time", left_out=("errors",), only_if=_HAS_SERVICE_LEVEL)
+    @cached_property
+    def untimed(self) -> int:
+        """Number of answers that may be in time or late, as a limited time is unknown; 0 without a service level."""
+        return sum(map(self._is_untimed, self._groups.completions))
+
+    @cached_property
+    def passed_untimed(self) -> int:
+        """Number of passed attempts among `untimed`, which count as late."""
+        return sum(attempt.passed and self._is_untimed(attempt) for attempt in self._groups.completions)
+
+    @metric(RATE, words="Answers in time", left_out=("errors", "untimed"), only_if=_HAS_SERVICE_LEVEL)
     def in_time(self) -> Proportion:
         """Answers within the service level / answers whose limited times were measured."""
         decided = [(attempt, self._is_in_time(attempt)) for attempt in self._groups.completions]
@@ -81,7 +104,7 @@ class LoadFigures(FigureSet):
         RATE,
         words="Passed in time",
         of="planned",
-        counted_open=_OPEN,
+        counted_open=_TIMED_OPEN,
         heading="In time",
         tables=VARIANTS | RUNS,
         only_if=_HAS_SERVICE_LEVEL,
@@ -94,7 +117,7 @@ class LoadFigures(FigureSet):
         good = Counter(attempt.key for attempt in groups.counted if attempt.passed and self._is_in_time(attempt))
         return clustered((good[key], n) for key, n in groups.decided_plan.items())
 
-    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing",), only_if=_HAS_RATE)
+    @metric(TIME, words="Delay of starts", unit="s", left_out=("missing", "plain_missing"), only_if=_HAS_RATE)
     def start_delay(self) -> Distribution:
         """Time between the scheduled start of a call, also of a plain call, and its begin; not the server's delay."""
         return Distribution.of(call.late_s for call in self._calls() if call.late_s is not None)
@@ -134,7 +157,8 @@ class LoadFigures(FigureSet):
         words="Goodput",
         unit="1/s",
         better_when=Better.HIGHER,
-        counted_open=_OPEN,
+        counted_open=_TIMED_OPEN,
+        lowered_by=("missing",),
         heading="Goodput (1/s)",
         tables=VARIANTS | RUNS,
         only_if=_HAS_LOAD,
@@ -145,7 +169,7 @@ class LoadFigures(FigureSet):
         call, without reused answers; None for merged runs.
         """
         timed = self._groups.timed
-        if not timed or self._is_merged:
+        if self.is_merged or not timed:
             return None
         begun = min(load.began - (load.late_s or 0.0) for _, load in timed)
         seconds = max(load.ended for _, load in timed) - begun
@@ -153,24 +177,40 @@ class LoadFigures(FigureSet):
         good = sum(attempt.passed and (not has_limits or self._is_in_time(attempt) is True) for attempt, _ in timed)
         return good / seconds if seconds > 0 else None
 
-    @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=_HAS_RATE)
+    @metric(
+        SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), lowered_by=("missing",), only_if=_HAS_RATE
+    )
     def achieved_rate(self) -> float | None:
         """
         Calls that began per second, with plain calls and without retries, from the first to the last start; None for
         merged runs.
         """
-        begun = sorted(call.began for call in self._calls()) if not self._is_merged else []
+        begun = sorted(call.began for call in self._calls()) if not self.is_merged else []
         seconds = begun[-1] - begun[0] if begun else 0.0
         return (len(begun) - 1) / seconds if seconds > 0 else None
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=(*_OPEN, "without_cost"), only_if=_HAS_LOAD)
+    @metric(
+        SUM,
+        unit=DOLLARS,
+        better_when=Better.LOWER,
+        counted_open=(*_OPEN, "without_cost"),
+        lowered_by=_OPEN,
+        only_if=_HAS_LOAD,
+    )
     def cost_per_valid(self) -> float | None:
         """Cost of all attempts in US dollars, as far as known / attempts that passed."""
         costs = self._groups.known_costs
         passed = self._groups.passed.total()
         return sum(costs) / passed if costs and passed else None
 
-    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=(*_OPEN, "unreported"), only_if=_HAS_LOAD)
+    @metric(
+        SUM,
+        unit="tokens",
+        better_when=Better.LOWER,
+        counted_open=(*_OPEN, "unreported"),
+        lowered_by=_OPEN,
+        only_if=_HAS_LOAD,
+    )
     def output_tokens_per_valid(self) -> float | None:
         """Tokens in all answers, as far as reported / attempts that passed."""
         reported = [attempt.usage for attempt in self._groups.reporting if attempt.usage is not None]
@@ -182,7 +222,7 @@ class LoadFigures(FigureSet):
         SUM,
         unit=DOLLARS,
         better_when=Better.LOWER,
-        counted_open=("missing", "plain_without_cost"),
+        counted_open=("plain_missing", "plain_without_cost"),
         only_if=_HAS_PLAIN,
     )
     def plain_cost(self) -> float | None:
@@ -191,32 +231,33 @@ class LoadFigures(FigureSet):
         known = [costs[attempt.attempt] for attempt in self._groups.attempts if attempt.attempt in costs]
         return sum(known) if known else None
 
-    @metric(RATE, words="Plain answers without a problem", only_if=_HAS_PLAIN)
+    @metric(RATE, words="Plain answers without a problem", left_out=("plain_missing",), only_if=_HAS_PLAIN)
     def plain_ok(self) -> Proportion:
         """Calls without a schema with an answer that is neither empty nor corrupted / calls without a schema."""
         return proportion(sum(call.problem is None for call in self._groups.plain_calls), len(self._groups.plain_calls))
 
-    @metric(RATE, words="Plain answers that repeat their line", only_if=_HAS_PLAIN)
+    @metric(RATE, words="Plain answers that repeat their line", left_out=_PLAIN_LEFT_OUT, only_if=_HAS_PLAIN)
     def plain_repeated(self) -> Proportion:
         """Plain answers that contain the line that they should repeat / plain answers; low for weak models."""
         answers = [call for call in self._groups.plain_calls if call.generation_type == "completion"]
         return proportion(sum(call.repeated for call in answers), len(answers))
 
-    @metric(COUNT, words="Plain calls", only_if=_HAS_PLAIN)
+    @metric(COUNT, words="Plain calls", counted_open=("plain_missing",), only_if=_HAS_PLAIN)
     def plain_calls(self) -> int:
         """Number of calls without a schema; they are no attempts."""
         return len(self._groups.plain_calls)
 
-    @metric(COUNT, better_when=Better.LOWER, members={problem: {} for problem in PlainProblem}, only_if=_HAS_PLAIN)
+    @metric(
+        COUNT,
+        better_when=Better.LOWER,
+        counted_open=("plain_missing",),
+        members={problem: {} for problem in PlainProblem},
+        only_if=_HAS_PLAIN,
+    )
     def plain_problems(self) -> Mapping[PlainProblem, int]:
         """Number of calls without a schema by what is wrong with them; empty without such calls."""
         problems = Counter(call.problem for call in self._groups.plain_calls)
         return {problem: problems[problem] for problem in PlainProblem} if self._groups.plain_calls else {}
-
-    @property
-    def _is_merged(self) -> bool:
-        """Whether the calls belong to several runs, so that there is no time in which all of them were made."""
-        return self._groups.load is not None and self._groups.load.is_merged
 
     def _is_in_time(self, attempt: AttemptFacts) -> bool | None:
         """Return whether an answer is within the service level; None if unknown, or without a service level."""
@@ -225,6 +266,10 @@ class LoadFigures(FigureSet):
             return None
         late = 0.0 if attempt.load is None else attempt.load.late_s or 0.0
         return terms.service.is_met(attempt.timing, attempt.usage, late)
+
+    def _is_untimed(self, answer: AttemptFacts) -> bool:
+        """Return whether a limited time of an answer was not measured, so that it may be in time."""
+        return _HAS_SERVICE_LEVEL(self._groups) and self._is_in_time(answer) is None
 
     def _calls(self) -> Iterator[LoadFacts | PlainFacts]:
         """Yield the calls of this run with scheduled starts."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.service_level import ServiceLevel
-from pytest_jsbench.settings.load_options import LoadOptions
+from pytest_jsbench.settings.load_options import MOST_PLAIN, LoadOptions
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -21,6 +22,8 @@ class LoadTerms:
     service: ServiceLevel | None
     #: Names of the options of the load that the run sets.
     options: frozenset[str]
+    #: Maximum number of plain calls next to one call; 0 without plain calls.
+    plain_per_call: int
     #: Whether the run makes several attempts at a case.
     has_repeats: bool
     #: Whether the run was merged from others, whose calls were made at different times.
@@ -37,10 +40,17 @@ class LoadTerms:
         return cls(
             service=ServiceLevel.parse(metadata.slo) if metadata.slo else None,
             options=options_of(metadata),
+            plain_per_call=_plain_per_call(metadata.plain_share or 0.0),
             has_repeats=metadata.repeats > 1,
-            is_merged=metadata.merged > 0,
+            is_merged=metadata.merged > 1,
             since=datetime.fromisoformat(metadata.started_at).timestamp() if is_resumed else 0.0,
         )
+
+
+def _plain_per_call(share: float) -> int:
+    """Return the maximum number of plain calls next to one call, if this share of all calls is plain."""
+    share = min(share, MOST_PLAIN)  # a file may contain any share
+    return math.ceil(share / (1 - share) - 1e-9)
 
 
 def options_of(metadata: RunMetadata) -> frozenset[str]:

@@ -33,6 +33,8 @@ AGREEMENTS = ("agreement", FIELD_AGREEMENT)
 TRANSIT = "transit."
 #: Prefix of the numbers of problems of calls without a schema.
 _PLAIN_PROBLEMS = "plain_problems."
+#: Metrics of the time in which all calls were made.
+_PER_SECOND = ("goodput", "achieved_rate")
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -260,6 +262,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _no_value("no schema was compared")
     if name.metric.startswith(_PLAIN_PROBLEMS) and not metrics.plain_problems:
         return _no_value("no plain call was made")
+    if name.metric in _PER_SECOND and metrics.is_merged:
+        return _no_value(f"merged runs have no {name.metric}, as their parts ran at different times")
     return _read_figure(name, metrics)
 
 
@@ -275,8 +279,8 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
     row = find_figure(name.metric)
     assert row is not None
     value = metrics.figure(row.name)
-    counted_open, left_out = (
-        sum(getattr(metrics, count) for count in counts) for counts in (row.counted_open, row.left_out)
+    counted_open, left_out, lowered_by = (
+        sum(getattr(metrics, count) for count in counts) for counts in (row.counted_open, row.left_out, row.lowered_by)
     )
     if isinstance(value, Proportion) and row.kind is Kind.RATE:
         return _range(name, value, more=counted_open, unseen=left_out)
@@ -286,7 +290,7 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
         time, _, part = row.name.rpartition("_")
         return _read_time(getattr(metrics, time), part, left_out)
     if row.kind is Kind.SUM:
-        return _read_sum(value, complete=not counted_open)
+        return _read_sum(value, can_rise=bool(counted_open), can_fall=bool(lowered_by))
     return _read_count(
         int(value or 0), more=_NEVER if row.name == "invented" and not metrics.complete else counted_open
     )
@@ -342,11 +346,12 @@ def _read_time(spread: Distribution, part: str, left_out: int) -> Reading:
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(spread.count, 'value')}")
 
 
-def _read_sum(value: float | None, *, complete: bool) -> Reading:
+def _read_sum(value: float | None, *, can_rise: bool, can_fall: bool) -> Reading:
     """Return the reading of a sum; an attempt that did not report may have used any amount."""
     if value is None:
         return _no_value("nothing reported")
-    return Reading(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
+    low, high = 0.0 if can_fall else value, _NEVER if can_rise else value
+    return Reading(value=value, low=low, high=high, shown=f"{value:.6g}")
 
 
 def _read_count(value: int, *, more: float = 0) -> Reading:

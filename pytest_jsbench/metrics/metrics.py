@@ -181,7 +181,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
         groups = self._groups
         return clustered((n - groups.reached[key], n) for key, n in groups.plan.items())
 
-    @metric(RATE, counted_open=_OPEN)
+    @metric(RATE, left_out=_OPEN)
     def order_kept(self) -> Proportion:
         """
         Conforming answers whose properties are in the order of the schema / conforming answers with an object that has
@@ -326,7 +326,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
         """Number of attempts that the engine declined."""
         return sum(attempt.generation_type == "declined" for attempt in self._groups.counted)
 
-    @metric(COUNT)
+    @metric(COUNT, counted_open=_OPEN)
     def disputed(self) -> int:
         """Number of answers on which the two validators disagree."""
         return sum(attempt.disputed for attempt in self._groups.counted)
@@ -362,7 +362,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
     @metric(COUNT, better_when=_LOWER)
     def missing(self) -> int:
         """Number of planned attempts without a record."""
-        return self._groups.plan.total() - len(self._groups.counted)
+        return self._groups.missing
 
     @metric(COUNT, better_when=_LOWER)
     def unjudged(self) -> int:
@@ -397,7 +397,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
         """Number of valid labelled answers with a decision."""
         return self.over_constraint.n
 
-    @metric(COUNT, better_when=_LOWER)
+    @metric(COUNT, better_when=_LOWER, counted_open=_OPEN)
     def valid_rejected(self) -> int:
         """Number of valid labelled answers that the grammar rejects."""
         return self.over_constraint.successes
@@ -407,7 +407,7 @@ class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, Loa
         """Number of invalid labelled answers with a decision."""
         return self.under_constraint.n
 
-    @metric(COUNT, better_when=_LOWER)
+    @metric(COUNT, better_when=_LOWER, counted_open=_OPEN)
     def invalid_accepted(self) -> int:
         """Number of invalid labelled answers that the grammar accepts."""
         return self.under_constraint.successes

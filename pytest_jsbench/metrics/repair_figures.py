@@ -16,6 +16,8 @@ from pytest_jsbench.settings.parsers import MOST_REPAIRS
 from pytest_jsbench.verdicts import FailureType
 
 _OPEN = ("errors", "unjudged", "repairs_open")
+_LEFT_OUT = ("errors", "repairs_open")
+_SUM_OPEN = (*_LEFT_OUT, "repairs_unreported")
 _KINDS = tuple(kind for kind in FailureType if kind in REPAIRABLE)
 _EACH_TRY: dict[str, Display] = {
     str(number): {"words": f"Pass rate after {number} second {'try' if number == 1 else 'tries'}"}
@@ -27,6 +29,15 @@ class RepairFigures(FigureSet):
     """Figures of the second tries of a set of attempts."""
 
     comes_last = True
+
+    @cached_property
+    def tries_open(self) -> int:
+        """Maximum number of second tries that may still be made, also after calls that failed or are missing."""
+        tried = [each.repairs for each in self._groups.second_tries]
+        most = max((repairs.most for repairs in tried), default=1)
+        begun = (repairs for repairs in tried if repairs.passed_at is None)
+        left = (max(repairs.most - sum(not each.failed for each in repairs.tries), 1) for repairs in begun)
+        return sum(left) + (self._groups.failed.total() + self._groups.missing) * most
 
     @cached_property
     def repairs_unreported(self) -> int:
@@ -60,12 +71,12 @@ class RepairFigures(FigureSet):
             rates[number] = clustered((passed[key], n) for key, n in groups.decided_plan.items())
         return rates
 
-    @metric(RATE, words="Wrong answers repaired", left_out=("repairs_open",))
+    @metric(RATE, words="Wrong answers repaired", left_out=_LEFT_OUT)
     def repair_rate(self) -> Proportion:
         """Wrong answers that passed after a second try / wrong answers that were asked for again."""
         return cluster_by_case(self._ends(*_KINDS))
 
-    @metric(RATE, left_out=("repairs_open",), members={kind: {} for kind in _KINDS}, absent=proportion(0, 0))
+    @metric(RATE, left_out=_LEFT_OUT, members={kind: {} for kind in _KINDS}, absent=proportion(0, 0))
     def repair_rates(self) -> Mapping[FailureType, Proportion]:
         """Repair rate of the wrong answers of each failure type; only types that were asked for again."""
         kinds = {each.failure_type for each in self._groups.second_tries}
@@ -77,28 +88,28 @@ class RepairFigures(FigureSet):
         tested = [(each.key, each.repairs.json_repair) for each in self._groups.second_tries]
         return cluster_by_case((key, int(rescued), 1) for key, rescued in tested if rescued is not None)
 
-    @metric(TIME, words="Time of a second try", unit="s", left_out=("errors", "repairs_open"))
+    @metric(TIME, words="Time of a second try", unit="s", left_out=("tries_open",))
     def repair_time(self) -> Distribution:
         """Time from the request of a second try to the end of its answer."""
         return timings(self._tries(), "tgt")
 
-    @metric(SUM, counted_open=("repairs_open", "repairs_unreported"))
+    @metric(SUM, counted_open=_SUM_OPEN)
     def repair_input_tokens(self) -> int | None:
         """Tokens in the conversations of the second tries; `input_tokens` only includes those of applications."""
         return self._tokens_of_tries().input_tokens
 
-    @metric(SUM, counted_open=("repairs_open", "repairs_unreported"))
+    @metric(SUM, counted_open=_SUM_OPEN)
     def repair_output_tokens(self) -> int | None:
         """Tokens in the answers of the second tries; `output_tokens` only includes those of applications."""
         return self._tokens_of_tries().output_tokens
 
-    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=("repairs_open", "repairs_without_cost"))
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=(*_LEFT_OUT, "repairs_without_cost"))
     def repair_cost(self) -> float | None:
         """Cost in US dollars of the second tries, as far as known; `cost` only includes those of applications."""
         known = [each.cost for each in self._groups.second_tries if each.cost is not None]
         return sum(known) if known else None
 
-    @metric(COUNT)
+    @metric(COUNT, counted_open=("tries_open",))
     def repair_tries(self) -> int:
         """Number of second tries with an answer or a decline of the model."""
         return sum(not each.failed for each in self._tries())

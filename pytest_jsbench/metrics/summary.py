@@ -131,6 +131,8 @@ class Summary:
     keywords: Mapping[str, KeywordMetrics]
     #: Outcome of each case, in the order of the plan.
     outcomes: Mapping[CaseKey, CaseOutcome]
+    #: Cases without an attempt, because their schema cannot be rewritten as the run, or one of its variants, demands.
+    not_rewritten: frozenset[CaseKey]
     #: Case of each attempt on whose answer the two validators disagree; a case appears once per attempt.
     disputed: tuple[CaseKey, ...]
     #: Reason why the cost is unknown although a paid provider was called; otherwise empty.
@@ -216,6 +218,7 @@ def _summarize_part(run: Run) -> Summary:
         ),
         keywords=group_by_keyword(run.outcomes),
         outcomes=outcomes(run.planned, run.outcomes, None if run.metadata.engine in RECORDED else costs.attempts),
+        not_rewritten=frozenset(attempt.key for attempt in run.outcomes if attempt.not_rewritten),
         disputed=tuple(attempt.key for attempt in run.outcomes if attempt.disputed),
         cost_problem=costs.problem,
     )

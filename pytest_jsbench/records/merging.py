@@ -113,14 +113,16 @@ def merge(paths: Sequence[Path]) -> Merged:
     # the merged run gets a new uuid, which does not depend on the order of the parts
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
+    merged = sum(part.run.metadata.merged or 1 for part in parts)
     whole_dataset = {**metadata.dataset, "shard": None}
     planned = tuple(itertools.chain.from_iterable(_attempts(runs, made) for runs in of_variants.values()))
     metadata = replace(
         metadata,
         uuid=uuid,
         dataset=whole_dataset,
-        resumed_from=None,
-        merged=sum(part.run.metadata.merged or 1 for part in parts),
+        # a single run keeps its own load, without the calls of a run that it resumed
+        resumed_from=metadata.resumed_from if merged == 1 else None,
+        merged=merged if merged > 1 else 0,
         ended_tests=_combine(parts, lambda part: part.ended_tests),
         fault_reports=_combine(parts, lambda part: part.fault_reports),
     ).with_plan(planned)

@@ -105,16 +105,17 @@ def against(
     """
     Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases.
 
-    Cases that a rewritten variant leaves out, and that other variants have, have not vanished from it.
+    Cases that a run leaves out, since their schemas cannot be rewritten as it demands, have not vanished from it.
     """
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
         before = {key: outcome for key, outcome in (run.outcomes or {}).items() if key not in without}
-        now = summary.variants.get(name, summary).outcomes
+        current = summary.variants.get(name, summary)
+        now = current.outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
         compared = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
-        left_out = summary.outcomes.keys() - now.keys() if ours.get(name, metadata).rewrite else frozenset()
+        left_out = current.not_rewritten - now.keys()
         expected = {key: outcome for key, outcome in before.items() if key not in left_out}
         comparisons[name] = replace(compared, ratchet=Ratchet.of(expected, now))
     return comparisons

@@ -174,16 +174,28 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
         "declared_coverage_excluding_errors>=0.9",
         "keywords.minimum.failures<=0",
         "output_tokens<=100",
+        "order_kept>=0.8",
+        "disputed<=0",
     ],
 )
 def test_incomplete_run_meets_a_gate_only_for_any_missing_outcomes(text: str) -> None:
-    complete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"))
-    incomplete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"), broken("d"))
+    kept = replace(examples.PASSED, order_kept=True)
+    made = [record(name, schema={"minimum": 0}, verdict=kept) for name in "abc"]
+    complete = summary(*made)
+    incomplete = summary(*made, broken("d"))
 
     assert check(Gate.parse(text), complete).met
     result = check(Gate.parse(text), incomplete)
     assert not result.met
     assert "the run is incomplete" in result.message
+
+
+@pytest.mark.parametrize("text", ["valid_rejected<=0", "invalid_accepted<=0"])
+def test_grammar_may_decide_wrongly_in_an_attempt_without_decisions(text: str) -> None:
+    made = record("a", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided())
+
+    assert check(Gate.parse(text), summary(made)).met
+    assert check(Gate.parse(text), summary(made, broken("d"))).undecided
 
 
 @pytest.mark.parametrize("text", ["pass_rate_nontrivial>=0.5", "pass_rate_nontrivial.ci_low>=0.01", "floor<=0"])

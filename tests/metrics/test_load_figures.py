@@ -1,21 +1,24 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
+from pytest_jsbench.metrics.load_terms import LoadTerms
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.call_load import CallLoad, PlainCall, PlainProblem, find_problem
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.runs import Run
+from pytest_jsbench.records.runs import Run, RunStatus
 from pytest_jsbench.reports.expectations import Expectations
+from pytest_jsbench.run.plain_calls import count_plain
 from tests.support import examples
 from tests.support.examples import completion, record, replace
 
-SLO = {"slo": "ttft<=0.5,tgt<=2"}
+SLO: dict[str, Any] = {"slo": "ttft<=0.5,tgt<=2"}
 
 
 def called(began: float, *, ttft: float = 0.2, tgt: float = 1.0, late: float | None = None, **others: Any) -> Record:
@@ -86,6 +89,39 @@ def test_answers_without_the_limited_time_are_not_applicable() -> None:
     assert figures(unstreamed, slo="tgt<=2")["in_time"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "met", "undecided"),
+    [
+        ("in_time>=0.9", False, True),
+        ("in_time<=1", True, False),
+        ("good_rate>=0.9", False, True),
+        ("good_rate<=0.2", False, True),
+        ("good_rate>=0.1", True, False),
+        ("goodput<=0.2", False, True),
+        ("goodput>=0.05", True, False),
+    ],
+)
+def test_gate_counts_answers_whose_limited_times_were_not_measured(text: str, met: bool, undecided: bool) -> None:
+    untimed = [replace(called(began), generation=completion(ttft=None)) for began in range(1, 10)]
+
+    result = check(Gate.parse(text), summarize(examples.run(called(0), *untimed, **SLO)))
+
+    assert (result.met, result.undecided) == (met, undecided)
+
+
+def test_failed_answer_without_the_limited_time_cannot_be_good() -> None:
+    untimed = replace(called(1, verdict=examples.VIOLATED), generation=completion(ttft=None))
+    summary = summarize(examples.run(called(0), untimed, **SLO))
+
+    assert [check(Gate.parse(text), summary).met for text in ("good_rate<=0.5", "goodput<=1")] == [True, True]
+
+
+def test_goodput_without_a_service_level_needs_no_times() -> None:
+    untimed = replace(called(1), generation=completion(ttft=None))
+
+    assert check(Gate.parse("goodput<=2"), summarize(examples.run(called(0), untimed, rate="1/s"))).met
+
+
 def test_achieved_rate_includes_plain_calls() -> None:
     made = [called(0, late=0.0), called(1, late=0.01, plain=(plain("fault", began=0.5, late=0.3),))]
 
@@ -101,6 +137,11 @@ def test_goodput_leaves_out_answers_of_the_resumed_run() -> None:
 
     assert figures(*made, **SLO, **later)["goodput"] == pytest.approx(2 / 2)
     assert figures(*made, **SLO, **later)["in_time"] == 1.0
+
+
+@pytest.mark.parametrize(("merged", "goodput"), [(0, 1.0), (1, 1.0), (2, None)])
+def test_goodput_is_that_of_one_run(merged: int, goodput: float | None) -> None:
+    assert figures(called(0), called(1), merged=merged, **SLO)["goodput"] == goodput
 
 
 def schema_of(number: int) -> dict[str, Any]:
@@ -236,11 +277,92 @@ def test_gate_on_a_time_counts_the_calls_without_this_time() -> None:
 
 def test_gate_on_the_delay_of_starts_is_not_met_while_calls_are_missing() -> None:
     made = called(0, late=0.1)
-    planned = (made.key, replace(made.key, id="missing"))
 
-    result = check(Gate.parse("start_delay_max<=2"), summarize(examples.run(made, rate="1/s", planned=planned)))
+    result = check(Gate.parse("start_delay_max<=2"), summarize(run_with_missing(1, made, rate="1/s")))
 
     assert (result.met, result.undecided) == (False, True)
+
+
+@pytest.mark.parametrize("text", ["goodput>=0.5", "achieved_rate>=0.5", "output_tokens_per_valid>=1"])
+def test_gate_on_a_sum_per_something_is_not_met_if_missing_attempts_can_lower_it(text: str) -> None:
+    made = called(0), called(1)
+
+    results = [
+        check(Gate.parse(text), summarize(run_with_missing(missing, *made, rate="1/s", **SLO))) for missing in (0, 1)
+    ]
+
+    assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True)]
+
+
+def run_with_missing(missing: int, *made: Record, **settings: Any) -> Run:
+    """Return a run in which this number of planned attempts have no record."""
+    absent = (replace(made[0].key, id=f"missing{number}") for number in range(missing))
+    return examples.run(*made, planned=(*(each.key for each in made), *absent), **settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("plain_ok>=0.9", "plain_repeated>=0.9", "plain_calls<=1"),
+        *("plain_problems.json<=0", "plain_problems.failed<=0"),
+    ],
+)
+def test_gate_on_plain_calls_is_not_met_while_attempts_are_missing(text: str) -> None:
+    made = called(0, plain=(plain("apple 1234567"),))
+    gate = Gate.parse(text)
+
+    results = [check(gate, summarize(run_with_missing(missing, made, plain_share=0.5))) for missing in (0, 9)]
+
+    assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True)]
+
+
+def test_run_with_missing_plain_calls_is_incomplete() -> None:
+    summary = summarize(run_with_missing(9, called(0, plain=(plain("apple 1234567"),)), plain_share=0.5))
+
+    verdict = decide(Ending(), summary.total, [check(Gate.parse("plain_ok>=0.9"), summary)])
+
+    assert verdict.status is RunStatus.INCOMPLETE
+
+
+@pytest.mark.parametrize("name", ["plain_ttft_p50", "start_delay_p50"])
+def test_missing_attempt_leaves_out_as_many_plain_calls_as_the_share_allows(name: str) -> None:
+    answers = [plain("apple 1234567", late=0.1)] * 9
+    gate = Gate.parse(f"{name}<=2")
+
+    results = [
+        check(
+            gate,
+            summarize(run_with_missing(5, called(0, late=0.1, plain=tuple(answers)), rate="1/s", plain_share=share)),
+        )
+        for share in (0.1, 0.9)
+    ]
+
+    assert [result.met for result in results] == [name == "plain_ttft_p50", False]
+
+
+def test_gate_on_repeated_lines_is_not_met_if_a_plain_call_failed() -> None:
+    made = called(0, plain=(plain("apple 1234567"), plain("fault")))
+
+    result = check(Gate.parse("plain_repeated>=0.9"), summarize(examples.run(made, plain_share=0.7)))
+
+    assert (result.met, result.undecided) == (False, True)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.25, 0.3, 0.5, 0.7, 0.75, 0.8, 0.9])
+def test_most_plain_calls_next_to_a_call_are_those_that_are_made(share: float) -> None:
+    terms = LoadTerms.of(examples.metadata(plain_share=share))
+
+    made = [count_plain(calls, share) for calls in range(1001)]
+
+    assert terms is not None
+    assert terms.plain_per_call == max(after - before for before, after in itertools.pairwise(made))
+
+
+def test_share_of_a_file_without_other_calls_is_limited() -> None:
+    terms = LoadTerms.of(examples.metadata(plain_share=1.0))
+
+    assert terms is not None
+    assert terms.plain_per_call == 9
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import GateError, JSBenchError, MergeError
 from pytest_jsbench.core.json_values import from_json
-from pytest_jsbench.metrics.gates import Gate
+from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.call_load import CallLoad
@@ -435,3 +435,29 @@ def test_merged_run_has_no_figures_of_the_time_in_which_all_calls_were_made(tmp_
     assert (merged.metadata.merged, journal.read_header(tmp_path / "out").merged, status) == (2, 2, 0)
     with pytest.raises(GateError, match="only a run with --jsbench-plain-share has this metric"):
         merge_runs(parts, tmp_path / "out", Output(out), gates=[Gate.parse("plain_calls<=0")])
+
+
+@pytest.mark.parametrize("metric", ["goodput", "achieved_rate"])
+def test_gate_on_goodput_of_a_merged_run_says_why_it_has_none(metric: str) -> None:
+    load = CallLoad(began=1000, ended=1001, late_s=0.1)
+    run = examples.run(replace(examples.record(), load=load), merged=2, rate="1/s")
+
+    message = check(Gate.parse(f"{metric}>=1"), summarize(run)).message
+
+    assert message.endswith(f"NOT MET, merged runs have no {metric}, as their parts ran at different times")
+
+
+@pytest.mark.parametrize("changes", [{}, {"resumed_from": "earlier", "started_at": "1970-01-01T00:16:40+00:00"}])
+def test_merge_of_one_run_keeps_the_figures_of_its_load(tmp_path: Path, changes: Mapping[str, Any]) -> None:
+    loads = [CallLoad(began=began, ended=began + 1, late_s=0.1) for began in (10, 1001, 1003)]
+    made = [replace(examples.record(name), load=load) for name, load in zip("abc", loads, strict=True)]
+    alone = store_shard(tmp_path / "1", "1/1", made, "abc", rate="1/s", **changes)
+    before = summarize(journal.read_run(alone).run(alone, MergeError)).total
+
+    merge_runs([alone], tmp_path / "out", Output(io.StringIO()))
+
+    merged = journal.read_run(tmp_path / "out").run(tmp_path / "out", MergeError)
+    after = summarize(merged).total
+    assert before.goodput is not None
+    assert (after.goodput, after.achieved_rate) == (before.goodput, before.achieved_rate)
+    assert "merged" not in merged.metadata.to_dict()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_jsbench.core.generations import Completion, Usage
@@ -214,3 +216,50 @@ def test_gate_on_second_tries_needs_the_tokens_of_all_tries(text: str) -> None:
     ]
 
     assert [check(Gate.parse(text), summarize(run)).met for run in runs] == [True, False]
+
+
+def with_tries(name: str, ends: str, most: int) -> Record:
+    """Return the record of a wrong answer that was asked for again."""
+    repairs = Repairs(most=most, shows_errors=True, tries=tries(ends))
+    return replace(record(name, verdict=examples.VIOLATED), repairs=repairs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("repair_rate>=0.9", "repair_rates.schema_violation>=0.9", "repair_tries<=1", "repair_time_max<=100"),
+        *("repair_output_tokens<=100", "repair_cost<=1"),
+    ],
+)
+def test_gate_on_second_tries_is_not_met_while_attempts_have_no_answer(text: str) -> None:
+    if text.startswith("repair_cost"):
+        pytest.importorskip("genai_prices", reason="needs genai-prices")
+    repaired = with_tries("a", "p", 1)
+    failed = record("b", verdict=examples.BROKEN, generation=examples.failed())
+    whole: dict[str, Any] = {"provider": "openai", "model": "gpt-4o-mini", "started_at": "2026-11-01T00:00:00+00:00"}
+    runs = [
+        examples.run(repaired, **whole),
+        examples.run(repaired, failed, **whole),
+        examples.run(repaired, planned=(repaired.key, failed.key), **whole),
+    ]
+
+    results = [check(Gate.parse(text), summarize(run)) for run in runs]
+
+    assert [(result.met, result.undecided) for result in results] == [(True, False), (False, True), (False, True)]
+
+
+@pytest.mark.parametrize(("most", "is_met"), [(1, True), (3, False)])
+def test_gate_on_the_time_of_tries_counts_each_try_that_may_follow(most: int, is_met: bool) -> None:
+    made = [with_tries(f"a{number}", "p", most) for number in range(3)]
+    planned = (*(each.key for each in made), replace(made[0].key, id="missing"))
+
+    result = check(Gate.parse("repair_time_p50<=100"), summarize(examples.run(*made, planned=planned)))
+
+    assert result.met is is_met
+
+
+@pytest.mark.parametrize(
+    ("ends", "most", "tries_open"), [("p", 3, 0), ("v", 3, 2), ("vf", 3, 2), ("", 3, 3), ("vu", 2, 1)]
+)
+def test_tries_of_an_incomplete_answer_are_open_up_to_the_most(ends: str, most: int, tries_open: int) -> None:
+    assert summarize(examples.run(with_tries("a", ends, most))).total.tries_open == tries_open

@@ -306,6 +306,36 @@ def test_case_that_cannot_be_rewritten_has_not_vanished_from_the_rewritten_varia
     }
 
 
+def test_case_that_no_variant_can_rewrite_has_not_vanished() -> None:
+    left_out = replace(examples.EXCLUDED, reason=NOT_REWRITTEN)
+    records = [record("kept"), record("plain", verdict=left_out)]
+    alone = examples.run(*records, rewrite="inline")
+    metadata = examples.variants(a={"rewrite": "inline"}, b={"rewrite": "inline"})
+    both = examples.run_of_variants(metadata, *(replace(each, variant=name) for name in "ab" for each in records))
+    baseline = examples.evaluation(examples.run(*map(record, ("kept", "plain", "gone"))))
+
+    vanished = [
+        [[key.id for key in one.ratchet.vanished] if one.ratchet else None for one in compared.values()]
+        for compared in (against(baseline, run.metadata, summarize(run)) for run in (alone, both))
+    ]
+
+    assert vanished == [[["gone"]], [["gone"], ["gone"]]]
+
+
+def test_case_that_a_rewritten_variant_has_no_record_of_has_vanished_from_it() -> None:
+    metadata = examples.variants(whole={}, inline={"rewrite": "inline"})
+    records = [replace(record("kept"), variant=name) for name in ("whole", "inline")]
+    run = examples.run_of_variants(metadata, *records, replace(record("gone"), variant="whole"))
+    baseline = examples.evaluation(examples.run(*map(record, ("kept", "gone"))))
+
+    compared = against(baseline, run.metadata, summarize(run))
+
+    assert {name: one.ratchet and len(one.ratchet.vanished) for name, one in compared.items()} == {
+        "whole": 0,
+        "inline": 1,
+    }
+
+
 def test_case_of_another_variant_has_vanished_from_a_variant_that_is_not_rewritten() -> None:
     run = examples.compared(a="p", b="pp")
     baseline = examples.evaluation(examples.compared(a="pp", b="pp"))
