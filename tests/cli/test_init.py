@@ -566,8 +566,11 @@ def test_document_of_tools_has_a_request_for_each_and_one_for_none(tmp_path: Pat
     pytest.importorskip("yaml", reason="needs the extra yaml")
     write(tmp_path, {"tools.json": TOOLS})
 
-    run(tmp_path, "--tools", tmp_path / "tools.json")
+    shown = run(tmp_path, "--tools", tmp_path / "tools.json")
 
+    assert shown.splitlines()[-1].endswith(
+        "--jsbench-dataset=agent.yaml --jsbench-engine=local --jsbench-gate='trigger_f1>=0.9'"
+    )
     assert expectations(tmp_path, "agent.yaml") == {
         "Get the weather.": ("get_weather",),
         "Set light.": ("set_light",),
