@@ -114,6 +114,13 @@ _AFTER_FAULT: Mapping[str, str] = {
     FaultKind.CRASH: _BREAKS_LIBRARY,
     **dict.fromkeys((FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE), _RESUME),
 }
+#: Text of llama.cpp's server if its parser rejects an answer that the grammar of a pattern allowed
+#: (findings/llama_server_patterns.sh).
+_REJECTED_BY_PARSER = "does not match the expected peg-"
+_AFTER_PARSER = (
+    "in a pattern, list the allowed characters instead of [^…] or a dot: llama.cpp's grammar lets these match a "
+    "quotation mark, and its parser then rejects the answer"
+)
 _SKIP = "or skip such cases with --jsbench-invalid-schemas=skip"
 
 
@@ -218,6 +225,8 @@ def _advise_after_fault(verdict: Verdict, generation: Generation | None, params:
     if kind == FaultKind.TIMEOUT:
         limit = "" if params is None else f" (it is {params.timeout:g} s)"
         return f"--jsbench-timeout allows a call more time{limit}"
+    if kind == FaultKind.ENGINE and isinstance(generation, Failed) and _REJECTED_BY_PARSER in generation.message:
+        return _AFTER_PARSER
     return _AFTER_FAULT.get(kind or "", _RESUME)
 
 

@@ -26,6 +26,7 @@ from tests.support import examples
 from tests.support.examples import replace
 
 PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
+PARSER_ERROR = "The model produced output that does not match the expected peg-native format (after 13 characters)"
 SCHEMA = {
     "type": "integer",
     "minimum": 1,
@@ -128,6 +129,11 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "check that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),
+        (
+            failed(FailureType.API_ERROR),
+            replace(examples.failed(kind=FaultKind.ENGINE), message=PARSER_ERROR),
+            "in a pattern, list the allowed characters instead",
+        ),
         (failed(FailureType.NO_CALL), answer(""), "tool_choice"),
         (failed(FailureType.UNKNOWN_TOOL), answer(""), "declare the tool"),
     ],
