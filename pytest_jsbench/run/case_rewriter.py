@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
@@ -31,11 +30,6 @@ class RewrittenCase:
     changes: tuple[Change, ...]
 
 
-def _make_locks() -> tuple[threading.Lock, ...]:
-    return tuple(threading.Lock() for _ in range(_KEPT))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRewriter:
     """
     Rewrites the schema of a case, or the schemas of its tools, in one way.
@@ -44,27 +38,20 @@ class CaseRewriter:
     the same schema, and the cases of a document the same tools.
     """
 
-    rewriting: Rewriting
-    #: `$schema` URI that applies to a schema without `$schema`.
-    default_dialect: str
-    #: Rewrites the JSON text of a schema, and keeps the latest results.
-    _rewrite_text: Callable[[str], Rewritten | NotRewritten] = field(init=False, repr=False, compare=False)
-    #: One of them is held while a schema is rewritten, so that attempts at the same case do not rewrite it at the same
-    #: time; schemas of different cases rarely have the same one.
-    _locks: tuple[threading.Lock, ...] = field(default_factory=_make_locks, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Make a cache of this object's own."""
-
-        def rewrite_text(text: str) -> Rewritten | NotRewritten:
-            return rewrite_within(json.loads(text), self.rewriting, self.default_dialect)
-
-        object.__setattr__(self, "_rewrite_text", lru_cache(maxsize=_KEPT)(rewrite_text))
+    def __init__(self, rewriting: Rewriting, default_dialect: str) -> None:
+        self._rewriting = rewriting
+        #: `$schema` URI that applies to a schema without `$schema`.
+        self._default_dialect = default_dialect
+        #: Rewrites the JSON text of a schema, and keeps the latest results.
+        self._rewrite_text = lru_cache(maxsize=_KEPT)(lambda text: self._rewrite_within(json.loads(text)))
+        #: One of them is held while a schema is rewritten, so that attempts at the same case do not rewrite it at the
+        #: same time; schemas of different cases rarely have the same one.
+        self._locks = [threading.Lock() for _ in range(_KEPT)]
 
     @classmethod
     def of(cls, rewriting: Rewriting | None, default_dialect: str) -> Self | None:
         """Return the rewriter for this rewriting; None if there is none."""
-        return None if rewriting is None else cls(rewriting=rewriting, default_dialect=default_dialect)
+        return None if rewriting is None else cls(rewriting, default_dialect)
 
     def rewrite(self, case: Case) -> RewrittenCase | NotRewritten:
         """
@@ -110,7 +97,10 @@ class CaseRewriter:
             with self._locks[hash(text) % len(self._locks)]:
                 return self._rewrite_text(text)
         except RecursionError:  # the child process reports this as a limit
-            return rewrite_within(schema, self.rewriting, self.default_dialect)
+            return self._rewrite_within(schema)
+
+    def _rewrite_within(self, schema: Schema) -> Rewritten | NotRewritten:
+        return rewrite_within(schema, self._rewriting, self._default_dialect)
 
     def _rewrite_offer(self, offer: ToolOffer, changes: list[Change], reasons: list[NotRewritten]) -> ToolOffer:
         tools = []
