@@ -250,7 +250,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
 
 
 def describe_nothing(quarantined: int) -> str:
-    """Say why no attempt decides a run in which this number of cases is quarantined."""
+    """Return why no attempt decides a run in which this number of cases is quarantined."""
     return "nothing was measured" + (": every selected case is quarantined" if quarantined else "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -279,18 +279,16 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
     row = find_figure(name.metric)
     assert row is not None
     value = metrics.figure(row.name)
-    counted_open, left_out, lowered_by = (
-        sum(getattr(metrics, count) for count in counts) for counts in (row.counted_open, row.left_out, row.lowered_by)
-    )
+    counted_open = _total(metrics, row.counted_open)
     if isinstance(value, Proportion) and row.kind is Kind.RATE:
-        return _range(name, value, more=counted_open, unseen=left_out)
+        return _range(name, value, more=counted_open, unseen=_total(metrics, row.left_out))
     if isinstance(value, Rate):
         return _range_of_values(name, value, metrics)
     if row.kind is Kind.TIME:
         time, _, part = row.name.rpartition("_")
-        return _read_time(getattr(metrics, time), part, left_out)
+        return _read_time(getattr(metrics, time), part, _total(metrics, row.left_out))
     if row.kind is Kind.SUM:
-        return _read_sum(value, can_rise=bool(counted_open), can_fall=bool(lowered_by))
+        return _read_sum(value, can_rise=bool(counted_open), can_fall=bool(_total(metrics, row.lowered_by)))
     return _read_count(
         int(value or 0), more=_NEVER if row.name == "invented" and not metrics.complete else counted_open
     )
@@ -332,6 +330,11 @@ def _read_field(name: MetricName, metrics: Metrics) -> Reading:
     if name.metric in RATES_OF_FIELD:
         return _range_of_values(name, getattr(field, name.metric), metrics)
     return _read_count(field.counts[name.metric])
+
+
+def _total(metrics: Metrics, counts: Sequence[str]) -> int:
+    """Return the sum of the counts with these names."""
+    return sum(getattr(metrics, count) for count in counts)
 
 
 def _read_time(spread: Distribution, part: str, left_out: int) -> Reading:

@@ -69,9 +69,10 @@ _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_CHECKED = 20_000
 
 
-_SENDS = "--jsbench-response-format=json_schema"
-_SEND_SCHEMA = f"{_SENDS} sends the schema"
-_ALONE = "ask in the prompt for the JSON document only, or send the schema: --jsbench-response-format=json_schema"
+#: Option that requests the schema as the response format.
+_JSON_SCHEMA = "--jsbench-response-format=json_schema"
+_SEND_SCHEMA = f"{_JSON_SCHEMA} sends the schema"
+_ALONE = f"ask in the prompt for the JSON document only, or send the schema: {_JSON_SCHEMA}"
 _REASONING = "--jsbench-reasoning=strip judges only the text after the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
 #: For each reason of a syntax error, what the user can change.
@@ -246,11 +247,11 @@ def _advise_after_syntax_error(verdict: Verdict, generation: Generation | None) 
         if sent.by_application:
             # the endpoint passes the application's request on unchanged, whatever response format the run has
             return "the application's request named no format: add response_format (or text.format) to its call"
-        return "no response format was set: --jsbench-response-format=json_schema requests JSON"
+        return f"no response format was set: {_JSON_SCHEMA} requests JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
-    if _SENDS in step and _may_drop_format_or_tools(generation):
+    if _JSON_SCHEMA in step and _may_drop_format_or_tools(generation):
         return _FORMAT_DROPPED
-    if _format(generation) is ResponseFormat.JSON_SCHEMA and _SENDS in step:
+    if _format(generation) is ResponseFormat.JSON_SCHEMA and _JSON_SCHEMA in step:
         engine = _library(generation) or "the engine"
         return f"{engine} received the schema, but did not enforce JSON: `jsbench probe` shows what is enforced"
     return step
@@ -323,7 +324,7 @@ def _advise_after_violation(verdict: Verdict, generation: Generation | None, sch
     if Note.NOT_ENFORCED in verdict.notes:
         return "send the schema with the request: the engine or an adapter left it out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
-        return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
+        return f"{response_format} does not enforce {keywords}: {_SEND_SCHEMA}"
     if response_format is None or not broken:
         return f"state in the prompt which values conform to {keywords}, or add an example answer; -v shows the prompt"
     if _may_drop_format_or_tools(generation):

@@ -192,6 +192,7 @@ class Expectations:
 def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None, load: Collection[str]) -> None:
     """Raise GateError if a run with these custom metrics, repeats and options of the load does not have the metric."""
     from pytest_jsbench.metrics.figures import load_needed
+    from pytest_jsbench.settings.options import BY_NAME
 
     group, _, ending = name.metric.partition(".")
     if group == "scores" and ending not in metrics:
@@ -205,7 +206,7 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         fewest = 2
     if (needed := None if name.baseline else load_needed(name.metric)) is not None:
         if not set(needed.options).intersection(load):
-            flags = [f"--jsbench-{option.replace('_', '-')}" for option in needed.options]
+            flags = [BY_NAME[option].flag for option in needed.options]
             message = f"{name.text!r}: only a run with {' or '.join(flags)} has this metric"
             raise GateError(message, found=sorted(load), expected=list(needed.options), where=name.text)
         fewest = 2 if needed.repeats else fewest
