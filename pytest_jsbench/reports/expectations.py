@@ -207,7 +207,7 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
     if (needed := None if name.baseline else load_needed(name.metric)) is not None:
         if not set(needed.options).intersection(load):
             flags = [BY_NAME[option].flag for option in needed.options]
-            message = f"{name.text!r}: only a run with {' or '.join(flags)} has this metric"
+            message = f"{name.text!r}: only a run with {' or '.join(flags)} has this metric; set it, or remove the gate"
             raise GateError(message, found=sorted(load), expected=list(needed.options), where=name.text)
         fewest = 2 if needed.repeats else fewest
     if repeats is not None and repeats < fewest:
