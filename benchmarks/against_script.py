@@ -1,0 +1,134 @@
+"""
+Compare a run with a bare script that calls the official SDK (benchmarks/bare_script.py), in the same minutes.
+
+    python -m benchmarks.against_script [--limit 50] [--rounds 5] [--latency 0.2] [--in-flight 64]
+
+A local server answers the schemas of JSONSchemaBench, 500 of them by default, after the same time to both. The script
+reads them from a folder; the run reads them from that folder, or from the benchmark's own layout, and writes its
+records, its reports and pytest's JUnit file. Whole processes are measured, from their start to their exit, children
+included; `first` is the time from the start to the first request. The rows alternate; the figures are medians, those
+in brackets divided by the script's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.answers import SCHEMAS
+from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve
+from benchmarks.plain_pytest import pytest_command, pytest_environment
+from benchmarks.process_times import wait_for_tree
+from pytest_jsbench import Case, Dataset
+
+_SCRIPT = Path(__file__).with_name("bare_script.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A command that is measured."""
+
+    name: str
+    command: Sequence[str]
+    streamed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Times of one process with its children, in seconds."""
+
+    wall: float
+    cpu: float
+    #: From the start of the process to its first request.
+    first: float
+
+
+def write_schemas(folder: Path, limit: int) -> int:
+    """Write the schemas of the first cases of each task, one file each, and return their number."""
+    folder.mkdir()
+    written = 0
+    for case in Dataset.load(str(SCHEMAS), split="all", limit=limit):
+        if isinstance(case, Case):
+            (folder / f"{case.key.task}-{case.key.id}.json").write_text(json.dumps(case.schema))
+            written += 1
+    return written
+
+
+def list_rows(folder: Path, url: str, given: argparse.Namespace) -> Iterator[Row]:
+    """Yield the rows; those of the script come first."""
+    for streamed in (False, True):
+        script = [sys.executable, str(_SCRIPT), str(folder), f"{url}/v1", f"--in-flight={given.in_flight}"]
+        yield Row(name="script", command=[*script, *(["--streaming"] if streamed else [])], streamed=streamed)
+        run = [
+            *pytest_command("--tb=no", "--junitxml=junit.xml", "--jsbench-output=runs"),
+            *engine_arguments(url, streaming=streamed),
+            f"--jsbench-concurrency={given.in_flight}",
+        ]
+        layout = [f"--jsbench-dataset={SCHEMAS}", "--jsbench-split=all", f"--jsbench-limit={given.limit}"]
+        yield Row(name="run, layout", command=[*run, *layout], streamed=streamed)
+        yield Row(name="run, folder", command=[*run, f"--jsbench-dataset={folder}"], streamed=streamed)
+
+
+def measure(row: Row, server: Loopback, calls: int) -> Times:
+    """Run one row in a new directory."""
+    server.reset()
+    environment = pytest_environment(**{KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])})
+    with tempfile.TemporaryDirectory(prefix="jsbench-against-script-") as name:
+        log = Path(name) / "log.txt"
+        began = time.monotonic()
+        with (
+            log.open("wb") as out,
+            subprocess.Popen(row.command, cwd=name, env=environment, stdout=out, stderr=out) as process,
+        ):
+            tree = wait_for_tree(process)
+        arrivals = server.arrivals()
+        if tree.status not in {0, 1} or len(arrivals) < calls * 0.9:
+            raise SystemExit(f"{row.name} made {len(arrivals)} of {calls} calls:\n{log.read_text()[-2000:]}")
+    return Times(wall=tree.at - began, cpu=tree.cpu, first=min(arrivals) - began)
+
+
+def main() -> None:
+    """Make all rounds, and print the medians."""
+    parser = argparse.ArgumentParser(description="compare a run with a bare script")
+    parser.add_argument("--limit", type=int, default=50, help="schemas of each of the ten tasks (default: 50)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--latency", type=float, default=0.2, help="seconds per answer (default: 0.2)")
+    parser.add_argument("--in-flight", type=int, default=64)
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="jsbench-schemas-") as name,
+        serve(latency=given.latency, first=given.latency * 0.6) as server,
+    ):
+        folder = Path(name) / "schemas"
+        calls = write_schemas(folder, given.limit)
+        rows = list(list_rows(folder, server.url, given))
+        rounds: list[list[Times]] = [[] for _ in rows]
+        for number in range(given.rounds):
+            for row, times in zip(rows, rounds, strict=True):
+                times.append(measure(row, server, calls))
+            print(f"round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
+    print(f"{calls} schemas, {given.latency:g} s, {given.in_flight} in flight, medians of {given.rounds} rounds")
+    print(f"{'':23} {'wall, s':>14} {'CPU, s':>14} {'first, s':>14}")
+    for start in range(0, len(rows), len(rows) // 2):
+        script = rounds[start]
+        for row, times in list(zip(rows, rounds, strict=True))[start : start + len(rows) // 2]:
+            title = f"{row.name}{', streamed' if row.streamed else ''}"
+            print(f"{title:23} {' '.join(_cell(times, script, figure) for figure in ('wall', 'cpu', 'first'))}")
+
+
+def _cell(times: Sequence[Times], script: Sequence[Times], figure: str) -> str:
+    ours = statistics.median(getattr(one, figure) for one in times)
+    theirs = statistics.median(getattr(one, figure) for one in script)
+    return f"{ours:6.2f} ({ours / theirs:.2f}x)"
+
+
+if __name__ == "__main__":
+    main()
