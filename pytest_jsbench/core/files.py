@@ -343,12 +343,14 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
         raise Unreadable(f"cannot be read: more than {MOST_VALUES:,} values", reason="too_large")
     if too_deep(raw, DEEPEST):
         raise _too_deep()
-    # Text with white space after the first key was not written by `json_line`, so only the slower parser applies.
-    is_compact = not raw[raw.find(b":") + 1 :][:1].isspace()
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        # msgspec drops duplicate keys, so the value is complete only if encoding the value gives the same text again.
-        if is_compact and msgspec.json.encode(value := msgspec.json.decode(raw)) == raw:
-            return value
+    # Of texts in several lines, none is written as msgspec or `json.dumps` write a value by default.
+    if b"\n" not in raw:
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            value = msgspec.json.decode(raw)
+            # msgspec drops duplicate keys, so the value is complete only if encoding it gives the same text again.
+            written = msgspec.json.encode(value)
+            if written == raw or msgspec.json.format(written, indent=0) == raw:
+                return value
     text = decode(data) if isinstance(data, bytes) else data
     try:
         return json.loads(

@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
-from pytest_jsbench.core.json_values import as_mapping
+from pytest_jsbench.core.json_values import as_mapping, compact_text
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import as_schema
 from pytest_jsbench.datasets.folders import files_below
@@ -79,8 +79,8 @@ class DocumentFolder:
 
     def schema(self, path: Path) -> Schema:
         """Return the schema in a file, with the schemas that it refers to in other files of the directory."""
-        document = _parse(self.data(path), path=path, largest=LARGEST_SCHEMA)
-        return complete(as_schema(document), self.retrieve, uri=self.uri(path))
+        schema = as_schema(_parse(self.data(path), path=path, largest=LARGEST_SCHEMA))
+        return complete(schema, self.retrieve, uri=self.uri(path)) if has_outside_references(schema) else schema
 
     def uri(self, path: Path) -> str:
         """Return the base URI for the references in a document, which is the URI of its file."""
@@ -163,6 +163,10 @@ class SchemaPlace:
 
 def has_outside_references(schema: object) -> bool:
     """Return whether a reference in the schema is not a pointer or an anchor in the same document."""
+    text = compact_text(schema)
+    if text is not None:
+        # quotation marks inside of texts are escaped
+        return text.count(b'"$ref":"') > text.count(b'"$ref":"#')
     return any(
         isinstance(reference := part.get("$ref"), str) and not reference.startswith("#") for part in _objects(schema)
     )

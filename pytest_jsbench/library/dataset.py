@@ -188,12 +188,17 @@ class Dataset:
         keys = self.keys()
         if isinstance(key, int) and -len(keys) <= key < len(keys):
             return self.source.case(keys[key])
-        places = {} if isinstance(key, int) else {str(place): place for place in keys}
+        places = {} if isinstance(key, int) else self._keys_by_name
         if (place := places.get(str(key))) is not None:
             return self.source.case(place)
         close = difflib.get_close_matches(str(key), places, n=1)
         offer = f"did you mean {close[0]}?" if close else f"expected task::id of a case, or a number below {len(keys)}"
         raise DatasetError(f"no case {key!s:.80} in {self!r}: {offer}", found=key, where="Dataset")
+
+    @cached_property
+    def _keys_by_name(self) -> Mapping[str, CaseKey]:
+        """Keys of the cases by their names; they do not change."""
+        return {str(key): key for key in self.keys()}
 
     def __len__(self) -> int:
         return len(self.keys())

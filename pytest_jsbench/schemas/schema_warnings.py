@@ -35,9 +35,12 @@ def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
     """
     dialect = _dialect(schema, default)
     places: dict[str, list[Path]] = {}
+    ignored = frozenset[str]() if dialect is None else _find_ignored_keywords(dialect)
     parts = list(schemas_in(schema))
     for path, part in parts:
-        for warning in (*_find_faults(part, dialect), *_find_ignored(part, dialect, is_root=not path)):
+        for warning in _find_faults(part, dialect):
+            places.setdefault(warning, []).append(path)
+        for warning in _find_ignored(part, dialect, ignored, is_root=not path):
             places.setdefault(warning, []).append(path)
     warnings = dict.fromkeys(find_misspelled(schema, [part for _, part in parts]), "")
     for warning, paths in places.items():
@@ -65,20 +68,28 @@ def _find_faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]
             yield f"the pattern {printable(pattern, 40)} has {words}"
 
 
-def _find_ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
-    """Yield warnings about valid keywords that have no effect, or forbid more than their author probably expects."""
+def _find_ignored(
+    part: dict[str, Any], dialect: Dialect | None, of_other_drafts: frozenset[str], *, is_root: bool
+) -> Iterator[str]:
+    """
+    Yield warnings about valid keywords that have no effect, or forbid more than their author probably expects.
+
+    `of_other_drafts` are the keywords that the dialect ignores.
+    """
     if part.get("nullable") is True and not _allows_null(part):
         advice = "null is not allowed: add null to `type`, `enum` or `anyOf`"
         yield f"`nullable` belongs to OpenAPI 3.0 and is ignored, so {advice}"
-    for keyword in sorted(_REPLACED & part.keys()):
+    for keyword in [] if _REPLACED.isdisjoint(part) else sorted(_REPLACED & part.keys()):
         if keyword in _DRAFT_3:
             yield f"`{keyword}` belongs to draft 3 and is ignored: write `{_DRAFT_3[keyword]}`"
         else:
             yield f"`{keyword}` belongs to OpenAPI 3.0 and is ignored: {_OPENAPI[keyword]}"
     if not is_root and _accepts_only_empty_object(part):
         yield "the object has no properties and allows no additional ones, so only {} conforms"
-    if dialect is not None:
-        yield from _find_other_drafts(part, dialect)
+    if dialect is not None and not of_other_drafts.isdisjoint(part):
+        for keyword in sorted(of_other_drafts & part.keys()):
+            others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
+            yield f"`{keyword}` belongs to {others[0]} and is ignored in {_SHORT_NAMES[dialect.uri]}"
 
 
 def _dialect(schema: Schema, default: Dialect) -> Dialect | None:
@@ -110,9 +121,13 @@ def _list(value: object) -> list[Any]:
 
 
 def _accepts_only_empty_object(part: dict[str, Any]) -> bool:
-    named = any(part.get(keyword) for keyword in _NAMING)
-    closed = any(part.get(keyword) is False for keyword in _CLOSED)
-    return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _OPENING)
+    # the cheapest conditions come first, since every subschema of a run's schemas is checked
+    return (
+        part.get("type") == "object"
+        and _OPENING.isdisjoint(part)
+        and any(part.get(keyword) is False for keyword in _CLOSED)
+        and not any(part.get(keyword) for keyword in _NAMING)
+    )
 
 
 #: Keywords that may allow or require properties of an object without the keyword `properties`.
@@ -123,10 +138,3 @@ _OPENING = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", 
 def _find_ignored_keywords(dialect: Dialect) -> frozenset[str]:
     """Return the keywords that only other drafts define; empty for custom dialects, which choose their keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
-
-
-def _find_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
-    """Yield a warning for each keyword that other drafts define but the schema's draft ignores."""
-    for keyword in sorted(_find_ignored_keywords(dialect) & part.keys()):
-        others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
-        yield f"`{keyword}` belongs to {others[0]} and is ignored in {_SHORT_NAMES[dialect.uri]}"

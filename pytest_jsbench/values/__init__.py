@@ -1,6 +1,6 @@
 """Compare the values in an answer with the expected values. The result is not part of the verdict."""
 
-from pytest_jsbench.values.comparers import Comparer, extract_comparers, may_name_comparers, without_comparers
+from pytest_jsbench.values.comparers import Comparer, extract_comparers, without_comparers
 from pytest_jsbench.values.matches import Difference, Fault, Match, describe_match, match
 
 __all__ = [
@@ -11,6 +11,5 @@ __all__ = [
     "describe_match",
     "extract_comparers",
     "match",
-    "may_name_comparers",
     "without_comparers",
 ]

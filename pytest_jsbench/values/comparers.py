@@ -14,7 +14,7 @@ from typing import Any, cast
 from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
-from pytest_jsbench.core.json_values import copy_of, json_type
+from pytest_jsbench.core.json_values import compact_text, copy_of, json_type
 from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.schemas.keywords import find_schemas, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
@@ -220,20 +220,18 @@ def extract_comparers(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     return schema, Expected(value=value, comparers=comparers)
 
 
-def may_name_comparers(text: str) -> bool:
-    """Return whether a schema's text may contain the keyword, possibly escaped; faster than walking the schema."""
-    return KEYWORD in text or "\\u00" in text
-
-
 def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -> Schema:
     """
     Return the schema without its comparers, as the model and the judge see it.
 
     Each comparer is added to `comparers`, with the JSON pointer of its subschema as the key.
     """
+    text = compact_text(schema)
+    if text is not None and KEYWORD.encode() not in text:
+        return schema
     named = {pointer_of(path): part[KEYWORD] for path, part in find_schemas(schema) if KEYWORD in part}
     if not named:
-        return schema  # few schemas name a comparer, so most need no copy
+        return schema
     if comparers is not None:
         comparers.update(named)
     try:

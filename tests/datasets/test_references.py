@@ -10,6 +10,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.datasets.documents import has_outside_references
 from pytest_jsbench.verdicts import FailureType, Judge
 from tests.support.dataset_reading import opened, problem, schema, write
 
@@ -244,3 +245,18 @@ def test_schemas_of_any_source_may_refer_to_those_of_a_folder(tmp_path: Path, ju
     assert not passes(judge, case.schema, {"to": "1234"})
     with pytest.raises(DatasetError, match="is not a directory of schemas"):
         opened(tmp_path / "rows.jsonl", registry=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"items": [{"$ref": "other.json"}]}, True),
+        ({"items": [{"$ref": "other.json"}], "title": "\ud800"}, True),  # cannot be written as text
+        ({"$ref": "#/$defs/a", "title": "\ud800"}, False),
+        ({"$ref": "#/$defs/a", "description": '"$ref":"other.json"'}, False),
+        ({"properties": {"$ref": {"type": "string"}}}, False),
+        ({"$ref": 1}, False),
+    ],
+)
+def test_reference_to_another_document_is_found(schema: dict[str, object], expected: bool) -> None:
+    assert has_outside_references(schema) is expected

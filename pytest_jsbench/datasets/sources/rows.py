@@ -23,7 +23,6 @@ from pytest_jsbench.datasets.columns import BENCHMARK_FIELDS, ID_NAMES, SCHEMA_N
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import tool_cases, tools
 from pytest_jsbench.datasets.sources.tools import format_schema
-from pytest_jsbench.values import may_name_comparers
 
 
 def list_row(
@@ -96,8 +95,7 @@ def case_of(key: CaseKey, row: object) -> Case:
         expected=_read_expected(row, as_text=isinstance(value, str)),
         tags=_tags(row.get("tags")),
     )
-    as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
-    return case if as_is else with_comparers(case)
+    return with_comparers(case)
 
 
 def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 from pytest_jsbench.core.cases import Case, Expected, safe_name
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
-from pytest_jsbench.datasets.sources import rows as of_rows
 from tests.support.dataset_reading import keys, problem, read, schema
 
 STRING = {"type": "string"}
@@ -182,12 +181,3 @@ def test_schema_is_shown_without_comparers_even_without_expected_value(tmp_path:
     path = lines(tmp_path, named, {"id": "a", "schema": named}, *rows)
 
     assert [schema(path, name) for name in ("line-1", "a", "b", "c", "d")] == [STRING] * 5
-
-
-def test_schema_text_without_comparers_is_not_searched_as_a_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = lines(tmp_path, {"id": "a", "schema": json.dumps(STRING)})
-    monkeypatch.setattr(of_rows, "with_comparers", None)
-
-    assert schema(path, "a") == STRING
