@@ -172,10 +172,29 @@ class _Connection(HTTPConnection):
     latest: _FinalResponse
     #: Query of the next request, set separately because urllib3 logs the path if a server's headers are invalid.
     query = ""
+    #: Parts of a request that is not sent yet; None between requests.
+    _parts: list[bytes] | None = None
 
     def connect(self) -> None:
         super().connect()
         self.sock = _TimedSocket(self.sock)
+
+    def request(self, *args: Any, **options: Any) -> None:
+        """Send a request, with its head and body at once, which wakes the server once and not twice."""
+        parts: list[bytes] = []
+        self._parts = parts
+        try:
+            super().request(*args, **options)
+        finally:
+            self._parts = None
+        self.send(b"".join(parts))
+
+    def send(self, data: Any) -> None:
+        """Send data, or keep a part of a request until the request is complete."""
+        if self._parts is None:
+            super().send(data)
+        else:
+            self._parts.append(data)
 
     def putrequest(self, method: str, url: str, *args: Any, **options: Any) -> None:
         super().putrequest(method, url + self.query, *args, **options)

@@ -224,6 +224,23 @@ def test_client_closed_at_the_end_of_a_body_keeps_no_connection(client: Client, 
     until(lambda: provider.closed == 1)
 
 
+def test_head_and_body_of_a_request_are_sent_at_once(new_client: NewClient) -> None:
+    received: list[bytes] = []
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            for _ in range(20):
+                received.append(connection.recv(10_000))
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as threads:
+        threads.submit(answer, server)
+        client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert [ask(client, "body") for _ in range(20)] == [1] * 20
+    assert all(request.startswith(b"POST ") and request.endswith(b'"body"') for request in received)
+
+
 def test_error_sent_before_the_request_is_read_is_parsed(new_client: NewClient) -> None:
     def refuse(server: socket.socket) -> None:
         connection, _ = server.accept()
