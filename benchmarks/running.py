@@ -1,5 +1,5 @@
 """
-Measure the overhead of a run: pytest, and the SDK in a bare loop, with equally many calls in flight.
+Measure the overhead of a run: pytest, `evaluate`, and the SDK in a bare loop, with equally many calls in flight.
 
     python -m benchmarks.running [--cases 1000] [--latency 0.2] [--in-flight 64]
 
@@ -103,12 +103,21 @@ def _bare_threads(url: str, in_flight: int, paths: list[Path]) -> None:
             pass
 
 
+def _evaluate(url: str, in_flight: int) -> None:
+    from pytest_jsbench import evaluate, open_engine
+
+    engine = open_engine("openai", model="loopback", base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, stream=False)
+    evaluate(engine, "schemas", output="out", concurrency=in_flight)
+
+
 def _bare_loop(way: str, url: str, in_flight: int) -> None:
-    """Run a bare loop in this process; the last printed line has the seconds of the calls alone."""
+    """Make the calls in this process, without pytest; the last printed line has the seconds of the calls alone."""
     paths = sorted(Path("schemas").glob("*.json"))
     start = time.perf_counter()
     if way == "asyncio":
         asyncio.run(_bare_asyncio(url, in_flight, paths))
+    elif way == "evaluate":
+        _evaluate(url, in_flight)
     else:
         _bare_threads(url, in_flight, paths)
     print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -130,7 +139,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--in-flight", type=int, default=64)
-    parser.add_argument("--bare", choices=("asyncio", "threads"), help=argparse.SUPPRESS)
+    parser.add_argument("--bare", choices=("asyncio", "threads", "evaluate"), help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
@@ -146,6 +155,7 @@ def main() -> None:
         rows = {
             "bare loop, asyncio": _bare(server.url, options.in_flight, "asyncio"),
             "bare loop, threads": _bare(server.url, options.in_flight, "threads"),
+            "evaluate": _bare(server.url, options.in_flight, "evaluate"),
             "pytest": pytest_run(options.in_flight, 0, *engine_arguments(server.url)),
             "pytest -n 2": pytest_run(options.in_flight, 2, *engine_arguments(server.url)),
         }
