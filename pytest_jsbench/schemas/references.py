@@ -128,9 +128,12 @@ class References:
         dialect = self.dialect(schema)
         if dialect is None or keywords.isdisjoint(schema):  # most schemas have none of these keywords
             return
-        applied = dialect.read(schema)
-        for keyword in keywords & applied.keys():
-            value = self.resolve(schema, applied[keyword]) if keyword in REFERENCES else applied[keyword]
+        if dialect.lone_references and "$ref" in schema:
+            applied = ["$ref"]
+        else:
+            applied = [keyword for keyword in schema if keyword in keywords and keyword in dialect.keywords]
+        for keyword in applied:
+            value = self.resolve(schema, schema[keyword]) if keyword in REFERENCES else schema[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
     def find_unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:

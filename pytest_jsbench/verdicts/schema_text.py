@@ -31,6 +31,8 @@ _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
 #: A reference without any character that must be percent-encoded.
 _ENCODED = re.compile(rf"[\w.~{re.escape(_URI)}-]*(?:#[\w.~{re.escape(_FRAGMENT)}-]*)?", re.ASCII)
+#: A `$ref` whose text has no escapes.
+_REFERENCE = re.compile(r'"\$ref"\s*:\s*"([^"\\]*)"')
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 #: An `$id` or `id` whose value has both a URI and a fragment.
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
@@ -93,7 +95,8 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
         _drop_fragments_of_ids(schema, dialect)
     notes: tuple[Note, ...] = ()
     may_refer = 'ef"' in text or "\\u00" in text
-    if may_refer and isinstance(schema, dict) and _percent_encode_references(schema, dialect):
+    as_is = not may_refer or _are_references_encoded(text)
+    if not as_is and isinstance(schema, dict) and _percent_encode_references(schema, dialect):
         notes = (Note.UNENCODED_REFERENCE,)
     return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds, notes=notes)
 
@@ -124,6 +127,14 @@ def _drop_fragments_of_ids(root: dict[str, Any], dialect: Dialect) -> None:
 def _text_of(schema: dict[str, Any], keyword: str) -> str:
     value = schema.get(keyword)
     return value if isinstance(value, str) else ""
+
+
+def _are_references_encoded(text: str) -> bool:
+    """Return whether the schema has only `$ref`s that are percent-encoded already, without visiting its parts."""
+    if 'cRef"' in text or 'eRef"' in text or _ESCAPED_ASCII.search(text) is not None:
+        return False
+    found = _REFERENCE.findall(text)
+    return len(found) == text.count('"$ref"') and all(map(_ENCODED.fullmatch, found))
 
 
 def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
