@@ -17,6 +17,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
@@ -30,6 +31,7 @@ from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession
+from pytest_jsbench.verdicts.judge import Judge
 
 if TYPE_CHECKING:
     from pytest_jsbench.reports.expectations import Expectations
@@ -63,6 +65,9 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
     plan = Plan.of(settings.spec, suite=suite, hook=hook, workers=workers)
+    if _makes_attempts(config, settings, given):
+        # it takes longer to start than the engines and the look-ahead, and meanwhile this process reads the dataset
+        Judge(plan.policy, calls=guarded_calls()).start()
     cases, marks = select(settings, {} if given is None else given.selected)
     plan = plan.over(cases)
     secrecy.add(*plan.engines)
@@ -73,6 +78,12 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     session = RunSession(plan, given.handover, process=worker, prepared=given.prepared)
     excuses = {CaseKey.parse(key): excuse for key, excuse in given.excuses.items()}
     return context(session=session, worker=worker, steals=given.steals, excuses=excuses)
+
+
+def _makes_attempts(config: pytest.Config, settings: Settings, given: WorkerInput | None) -> bool:
+    """Return whether this process makes attempts: it runs tests, and is not the controller of xdist's workers."""
+    distributes = given is None and getattr(config.option, "dist", "no") != "no"
+    return not (settings.only_looks or distributes)
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:

@@ -134,3 +134,32 @@ def test_answers_taken_over_are_classified_as_this_run_classifies(bench: Bench) 
     assert bench.records()[0]["codes"] == []
     assert bench.records("again")[0]["codes"] == ["negative_number"]
     assert bench.run_json("again")["run"]["resumed"] == 1
+
+
+EARLY_JUDGE = """
+import os
+import pathlib
+import time
+
+from pytest_jsbench.core.guarded_calls import guarded_calls
+
+end = time.monotonic() + float(pathlib.Path("patience").read_text())
+while not guarded_calls().is_running() and time.monotonic() < end:
+    time.sleep(0.01)
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    pathlib.Path("started").write_text(str(guarded_calls().is_running()))
+SCHEMAS = {"case": {"type": "object"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "patience", "started"), [((), 60, True), (("--collect-only",), 0.5, False), (("-n2",), 0.5, False)]
+)
+def test_judge_starts_while_the_dataset_is_read_by_a_process_that_makes_attempts(
+    bench: Bench, arguments: tuple[str, ...], patience: float, started: bool
+) -> None:
+    bench.write({"early_judge.py": EARLY_JUDGE, "patience": str(patience)})
+
+    bench.run("--jsbench-dataset=early_judge:SCHEMAS", *arguments)
+
+    assert (bench.path / "started").read_text() == str(started)
