@@ -26,7 +26,7 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.records import metadata
 from pytest_jsbench.records.journal import Header
-from pytest_jsbench.records.metadata import OMITTED_IF_EMPTY, MetadataParts, RunMetadata
+from pytest_jsbench.records.metadata import OMITTED_IF_EMPTY, OMITTED_IN_VARIANT, MetadataParts, RunMetadata
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.reports.run_json import RUN_VERSION, FinishedRun, RunFile, VariantFigures
@@ -170,7 +170,7 @@ def records() -> dict[str, Any]:
         run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
     run["properties"]["variants"]["minItems"] = 1
     variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in metadata._OWN}
-    required = [name for name in variant if name not in {"repairs", "rewrite"}]
+    required = [name for name in variant if name not in OMITTED_IN_VARIANT]
     header = Formats(Header).of(Header)
     header["properties"]["run"] |= {"$ref": "#/$defs/run"}
     described = "The first line is the header, each other line one attempt. Readers ignore what is new."

@@ -23,14 +23,14 @@ from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Recor
 #: Fields that each variant has separately; the variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
-    *("prompt", "prompt_digest", "shots", "adapt", "rewrite", "concurrency", "plan", "served", "repairs"),
+    *("prompt", "prompt_digest", "shots", "adapt", "rewrite", "concurrency", "plan", "served", "repairs", "options"),
 )
 #: Fields that a variant contains only if they have a value.
-_OMITTED_IN_VARIANT = ("repairs", "rewrite")
+OMITTED_IN_VARIANT = ("repairs", "rewrite", "options")
 #: Fields that files contain only if they have a value.
 OMITTED_IF_EMPTY = (
     *("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite"),
-    *("rate", "plain_share", "slo", "merged"),
+    *("rate", "plain_share", "slo", "merged", "options"),
 )
 
 
@@ -211,6 +211,8 @@ class RunMetadata:
     plain_share: Fraction | None = None
     #: Service level of the answers, as for --jsbench-slo; absent without one.
     slo: str = ""
+    #: Options by name that were set, affect the run, and are recorded in no other field; absent if there are none.
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
     #: Number of runs that were merged into this one, at different times; absent if it was not merged.
@@ -236,7 +238,7 @@ class RunMetadata:
         """Return the metadata as JSON values; each variant has only its own fields, and shared fields appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [
-            {name: getattr(variant, name) for name in _OWN if name not in _OMITTED_IN_VARIANT or getattr(variant, name)}
+            {name: getattr(variant, name) for name in _OWN if name not in OMITTED_IN_VARIANT or getattr(variant, name)}
             for variant in self.variants
         ]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]

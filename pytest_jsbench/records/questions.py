@@ -31,7 +31,7 @@ _NONE_IF_DIFFERENT = ("streaming", "provider", "prompt_digest", "shots", "concur
 #: Fields that are empty in the run's metadata if variants differ.
 _EMPTY_IF_DIFFERENT = ("repairs", "rewrite")
 #: Mappings that are reduced to the entries that all variants share.
-_PARTS = ("details", "params", "asked_params")
+_PARTS = ("details", "params", "asked_params", "options")
 
 
 def difference(theirs: RunMetadata, ours: RunMetadata) -> str:

@@ -27,7 +27,7 @@ _FOUND: Mapping[str, Bearing] = {
 }
 #: The part of the run that is affected, for each setting and each object of settings, by its path.
 _BEARINGS: Mapping[str, Bearing] = {
-    **{path: option.affects for option in OPTIONS for path in option.recorded if option.affects is not None},
+    **{path: option.affects for option in OPTIONS for path in option.places if option.affects is not None},
     **_FOUND,
 }
 #: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
@@ -56,7 +56,11 @@ _PATHS = tuple(
 #: no steps.
 _IF_NOT_RECORDED: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
 #: Settings that a run records only if they are set.
-_ABSENT_IF_NOT_SET = frozenset(OMITTED_IF_EMPTY) & frozenset(_PATHS)
+_ABSENT_IF_NOT_SET = (frozenset(OMITTED_IF_EMPTY) & frozenset(_PATHS)) | {
+    path.removeprefix("options.") for path in _PATHS if path.startswith("options.")
+}
+#: Fields of a run's metadata that contain settings.
+SETTING_FIELDS = frozenset(path.partition(".")[0] for path in (*_PATHS, *_GROUPS))
 #: Settings that need not be reported if the settings on which they depend explain the difference.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: Engines that replay answers, so that sampling parameters have no effect.

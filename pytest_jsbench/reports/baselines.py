@@ -17,22 +17,14 @@ from pytest_jsbench.metrics.ratchet import Ratchet
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.questions import each
-from pytest_jsbench.records.setting_differences import differences, settings_of
+from pytest_jsbench.records.setting_differences import SETTING_FIELDS, differences, settings_of
 from pytest_jsbench.reports.run_json import RUN_VERSION, Evaluation
-
-#: Fields of `run` that are compared with the fields of later runs.
-_KEPT = (
-    *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
-    *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
-    "comparers",
-    "served",
-    *("repairs", "rewrite", "rate", "plain_share"),
-)
 
 
 def kept_of_run(evaluation: Evaluation, *more: str) -> dict[str, Any]:
     """Return the settings of a run that are compared with the settings of later runs."""
-    return {name: evaluation.run[name] for name in (*_KEPT, *more) if name in evaluation.run}
+    kept = {"run_id", "variants", *SETTING_FIELDS, *more}
+    return {name: value for name, value in evaluation.run.items() if name in kept}
 
 
 #: Fields of each variant in a baseline.

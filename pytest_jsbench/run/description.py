@@ -72,7 +72,10 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         plain_share=plan.load.plain_share,
         slo="" if plan.load.slo is None else str(plan.load.slo),
     )
-    described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
+    described = [
+        replace(_describe_variant(variant, infos[name], shared), options=plan.spec.recorded_options(name))
+        for name, variant in plan.variants.items()
+    ]
     return described[0] if "" in infos else combine_variants(described)
 
 

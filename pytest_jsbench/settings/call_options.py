@@ -172,6 +172,7 @@ class PromptOptions(OptionGroup, heading="Prompt and schema"):
         "N",
         check=whole(1),
         variants=PerVariant.OWN,
+        affects=Bearing.ANSWERS,
     )
     repairs: Option[tuple[int, str] | None] = Option(
         "Ask again for a wrong answer, up to N times in the same conversation, with what the judge found (errors) or, "

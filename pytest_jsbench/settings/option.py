@@ -97,7 +97,8 @@ class Option(Generic[T]):
     keyword: str | None = None
     #: Part of a run that the option affects; None if runs are not compared by the option.
     affects: Bearing | None = None
-    #: Paths in a run's metadata of the values by which runs are compared.
+    #: Paths in a run's metadata of the values by which runs are compared; empty for the entry of the option's name in
+    #: `options`.
     recorded: tuple[str, ...] = ()
     #: Name of the attribute.
     name: str = field(default="", init=False)
@@ -131,6 +132,13 @@ class Option(Generic[T]):
     def placeholder(self) -> str:
         """Placeholder for the value in help texts, or the choices."""
         return self.metavar or "|".join(self.choices)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Paths in a run's metadata of the values by which runs are compared; empty if they are not compared by it."""
+        if self.affects is None:
+            return ()
+        return self.recorded or (f"options.{self.name}",)
 
     @property
     def is_switch(self) -> bool:

@@ -191,12 +191,14 @@ class LimitOptions(OptionGroup, heading="Limits"):
         "Maximum number of requests per minute to each engine and address, over all processes (default: no limit).",
         "N",
         check=_RATE,
+        affects=Bearing.TIMES,
     )
     tpm: Option[float | None] = Option(
         "Maximum number of tokens per minute, input and output, to each engine and address, over all "
         "processes (default: no limit).",
         "N",
         check=_RATE,
+        affects=Bearing.TIMES,
     )
     max_cost: Option[float | None] = Option(
         "Make no call that could bring the cost of this session above this amount; the remaining cases are "
@@ -205,15 +207,19 @@ class LimitOptions(OptionGroup, heading="Limits"):
         check=number("US dollars, at least 0", least=0),
     )
     retries: Option[int] = Option(
-        "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
+        "Maximum number of retries after a transient error (default: 2).",
+        "N",
+        check=whole(0),
+        default=2,
+        affects=Bearing.ANSWERS,
     )
     patience: Option[float | None] = Option(
         "Seconds without any answer after which the run gives up on a provider that is down or rejects every "
         "call; the remaining cases are not run. 0 disables retries of rejected calls (default: 300).",
         "S",
         check=number("seconds, at least 0", least=0),
+        affects=Bearing.ANSWERS,
     )
-
     isolate_crashes: Option[bool] = Option(
         "If a server breaks, wait until it answers again, and repeat each request that was in flight alone: the "
         "request that breaks it again is named, and the others are answered. The server must have a supervisor that "
@@ -221,6 +227,7 @@ class LimitOptions(OptionGroup, heading="Limits"):
         choices=ON_OFF,
         bare="on",
         default=False,
+        affects=Bearing.ANSWERS,
     )
 
 

@@ -48,3 +48,18 @@ class RunSpec:
             gates=GateOptions(values),
             outputs=OutputOptions(values),
         )
+
+    def recorded_options(self, variant: str) -> dict[str, str | int | float | bool]:
+        """
+        Return the options that are set for a variant and affect the run, but have no field of their own in its
+        metadata: numbers, switches and texts by name.
+        """
+        ask = [self.asks[variant]] if variant in self.asks else []
+        shared = (self.cases, self.execution, self.limits, self.load, self.recordings, self.judging)
+        recorded: dict[str, str | int | float | bool] = {}
+        for group in (*ask, *shared, self.gates, self.outputs):
+            for name, option in group.options.items():
+                value = getattr(group, name)
+                if option.places == (f"options.{name}",) and value != option.default:
+                    recorded[name] = value if isinstance(value, bool | int | float) else str(value)
+        return recorded

@@ -158,7 +158,7 @@ def test_runs_are_compared_by_recorded_options_and_by_all_options_of_the_judge()
 
     assert set(recorded) <= {*RunMetadata.__dataclass_fields__, *members}
     assert len(set(recorded)) == len(recorded)
-    assert {option.name for option in OPTIONS if option.recorded} == {
+    assert {option.name for option in OPTIONS if option.recorded} <= {
         option.name for option in OPTIONS if option.affects
     }
     assert {path for path in recorded if path.startswith("policy.")} == {
@@ -166,10 +166,21 @@ def test_runs_are_compared_by_recorded_options_and_by_all_options_of_the_judge()
     }
 
 
+def test_option_without_a_field_of_its_own_is_compared_by_its_entry_in_the_options() -> None:
+    runs: list[dict[str, Any]] = [{"engine": "e", "options": {"retries": 0, "rpm": 60.0}}, {"engine": "e"}, {}]
+
+    found = differences([settings_of(run) for run in runs])
+
+    assert [(each.name, each.bears_on, each.values) for each in found] == [
+        ("retries", Bearing.ANSWERS, (0, NOT_SET, UNKNOWN)),
+        ("rpm", Bearing.TIMES, (60.0, NOT_SET, UNKNOWN)),
+    ]
+
+
 def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> None:
     metadata: dict[str, Any] = {"params": {}, "dataset": {}, "versions": {"judge": "3"}, "streaming": True}
     for option in OPTIONS:
-        for path in option.recorded:
+        for path in option.places:
             group, _, name = path.rpartition(".")
             (metadata.setdefault(group, {}) if group else metadata)[name] = "x"
     metadata |= {"provider": "p", "prompt_digest": "d", "details": {"slots": 4}, "comparers": {"total": "exact"}}
@@ -187,9 +198,11 @@ def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> Non
             "adapt",
             "seed",
         ),
-        *("rewrite", "repairs", "provider", "prompt_digest", "judge"),
+        *("rewrite", "context", "repairs", "retries", "patience", "isolate_crashes"),
+        *("provider", "prompt_digest", "judge"),
         *("dataset", "split", "tasks", "limit", "where", "sample", "sample_seed", "steps", "shard", "labelled"),
-        *("repeats", "concurrency", "streaming", "timeout", "rate", "plain_share", "engine.slots"),
+        *("repeats", "concurrency", "streaming", "timeout", "rpm", "tpm", "rate", "plain_share"),
+        "engine.slots",
         *("judge.default_dialect", "judge.duplicate_keys", "judge.extra_fields", "judge.fences", "judge.formats"),
         *("judge.ignored_fields", "judge.reasoning", "judge.timeout", "judge.validator", "compare.total"),
     ]

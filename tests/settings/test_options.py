@@ -177,8 +177,11 @@ def test_additional_option_reaches_every_entry_point_records_documentation_and_c
         "marker": [["", 2, '{"top_k": 4}', '{"top_k": 5}']],
         "keyword": [["", 1, '{"top_k": 1}']],
     }
+    assert found["options"] == {"haste": 3}
     assert found["invalid"].startswith("ERROR: --jsbench-top-k: expected a whole number of at least 1, found 'none'")
     assert "--jsbench-top-k=N" in found["help"]
     assert "the same as --jsbench-top-k" in found["help"]
     assert "### `--jsbench-top-k`\n\n`--jsbench-top-k N`: Number of the likeliest tokens" in found["docs"]
-    assert ["top_k", "answers", "2", "1"] in [line.split() for line in found["compare"].splitlines()]
+    compared = [line.split() for line in found["compare"].splitlines()]
+    assert ["top_k", "answers", "2", "1"] in compared
+    assert ["haste", "times", "3", "not", "set"] in compared

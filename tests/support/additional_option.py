@@ -1,8 +1,8 @@
 """
-Use an additional option at every entry point: `python -m tests.support.additional_option FOLDER`.
+Use additional options at every entry point: `python -m tests.support.additional_option FOLDER`.
 
-The option is added to the sources before any other module has imported them: as a row of the table, and as a field of
-the parameters that an engine gets.
+The options are added to the sources before any other module has imported them: one that an engine gets, as a row of the
+table and as a field of the parameters; and one of the whole run, as a row alone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,15 @@ ROW = """
         recorded=("params.top_k",),
     )
 """
+ROW_OF_RUN = """
+    haste: Option[int | None] = Option(
+        "How hasty the run is (default: not hasty).", "N", check=whole(1), affects=Bearing.TIMES
+    )
+"""
 #: For each module: a line of its source, and what is added before this line.
 ADDED = {
     "pytest_jsbench.settings.call_options": ("    seed: Option[int | None] = Option(\n", ROW),
+    "pytest_jsbench.settings.options": ("    max_cost: Option[float | None] = Option(\n", ROW_OF_RUN),
     "pytest_jsbench.core.generations": ("    #: Sampling seed.\n", "    top_k: int | None = None\n"),
 }
 #: Answers with the parameter that arrives at the engine.
@@ -125,7 +131,7 @@ def write(folder: Path) -> None:
     cases = (*engine, f"--jsbench-dataset={folder / 'schemas'}")
     plain = folder / "pytest.ini"
     runs: dict[str, tuple[Path, tuple[str, ...]]] = {
-        "command line": (plain, (*cases, "--jsbench-top-k=2")),
+        "command line": (plain, (*cases, "--jsbench-top-k=2", "--jsbench-haste=3")),
         "ini": (folder / "ini/pytest.ini", cases),
         "TOML": (folder / "toml/pyproject.toml", cases),
         "several values": (plain, (*cases, "--jsbench-top-k=8", "--jsbench-top-k=9")),
@@ -137,10 +143,12 @@ def write(folder: Path) -> None:
     options: dict[str, Any] = {"top_k": 1}
     evaluate(lambda request: json.dumps({"top_k": request.params.top_k}), [{}], output=folder / "keyword", **options)
     found["keyword"] = asked_and_answered(folder / "keyword")
+    (file,) = (folder / "command line").glob("*/records.jsonl")
+    found["options"] = json.loads(file.read_text("utf-8").splitlines()[0])["run"]["options"]
     found["invalid"] = of_pytest(plain, *cases, "--jsbench-top-k=none")
     found["help"] = of_pytest(plain, "--help")
     found["compare"] = of_command("compare", str(folder / "command line"), str(folder / "keyword"))
-    reference.EXAMPLES = {**reference.EXAMPLES, "top_k": "40"}
+    reference.EXAMPLES = {**reference.EXAMPLES, "top_k": "40", "haste": "2"}
     found["docs"] = reference.options()
     (folder / "found.json").write_text(json.dumps(found))
 
