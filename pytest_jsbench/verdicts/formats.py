@@ -93,7 +93,9 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
 _U_LABEL = r"[A-Za-z0-9\-\u0080-\U0010ffff]+"
 
 
+@functools.cache
 def _mailbox(label: str, beyond_ascii: str) -> re.Pattern[str]:
+    """Return the pattern of a Mailbox, compiled at its first use, which takes several milliseconds."""
     atom = f"[{_ATEXT}{beyond_ascii}]++"
     quoted = rf'"(?:[ !#-\[\]-~{beyond_ascii}]|\\[ -~])*+"'
     literal = rf"\[(?:{_IPV4_LITERAL}|[Ii][Pp][Vv]6:(?P<ipv6>[0-9A-Fa-f:]*?)(?P<ipv4>(?<=:){_IPV4_LITERAL})?)\]"
@@ -102,8 +104,8 @@ def _mailbox(label: str, beyond_ascii: str) -> re.Pattern[str]:
     )
 
 
-_MAILBOX = _mailbox(_LABEL, "")
-_IDN_MAILBOX = _mailbox(_U_LABEL, "\u0080-\U0010ffff")
+#: Characters beyond ASCII in the local part of a Mailbox.
+_UTF8_NON_ASCII = "\u0080-\U0010ffff"
 #: Maximum length of a local part (RFC 5321, section 4.5.3.1).
 _LONGEST_LOCAL_PART = 64
 #: Maximum length of a domain as text (RFC 1035, section 2.3.4).
@@ -112,7 +114,9 @@ _LONGEST_DOMAIN = 253
 
 def is_email(text: str) -> bool:
     """Check a Mailbox (RFC 5321, section 4.1.2)."""
-    return len(text) <= _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN and _has_valid_lengths(_MAILBOX.fullmatch(text))
+    return len(text) <= _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN and _has_valid_lengths(
+        _mailbox(_LABEL, "").fullmatch(text)
+    )
 
 
 def is_idn_email(text: str) -> bool:
@@ -122,7 +126,7 @@ def is_idn_email(text: str) -> bool:
     """
     if len(text) > _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN:
         return False
-    match = _IDN_MAILBOX.fullmatch(text)
+    match = _mailbox(_U_LABEL, _UTF8_NON_ASCII).fullmatch(text)
     if not (match and _has_valid_lengths(match)):
         return False
     # the domain need not be in NFC, since mail software normalizes a domain before a lookup
