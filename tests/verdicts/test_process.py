@@ -225,3 +225,14 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
     text = f"{without}runpy.run_path({child_service.__file__!r}, run_name='__main__')"
     with pytest.raises(JudgeError, match="jsonschema_rs"):
         started_by(tmp_path / "program.py", text).inspect(True)
+
+
+def test_process_of_the_judge_imports_nothing_of_engines_and_calls() -> None:
+    program = "import sys, pytest_jsbench.verdicts.in_process; print(*sys.modules)"
+
+    imported = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert "pytest_jsbench.verdicts.verdicts" in imported
+    assert {"pytest_jsbench.core.generations", "pytest_jsbench.core.guarded_calls"}.isdisjoint(imported)
