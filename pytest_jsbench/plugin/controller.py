@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,7 @@ class Controller:
             check_page(context.plan.spec.outputs.report)
         #: The exporters, loaded early so that a wrong name is reported before any call costs money.
         self._exporters = _find_exporters(context)
+        self._preparation = _prepare_end(page=context.plan.spec.outputs.output or context.plan.spec.outputs.report)
         self._ending = SessionEnding()
         #: The tests that xdist's workers have collected; None if this process collects.
         self._collected: Collected | None = None
@@ -179,6 +180,8 @@ class Controller:
         if attempt is None:
             return
         self._progress.count(attempt, resumed=result.resumed)
+        with suppress(Exception):  # an error is reported at the end, if the end meets it too
+            next(self._preparation, None)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
 
@@ -410,6 +413,24 @@ def _case_warnings(case: Case, default: Dialect, of_tools: dict[str, Mapping[str
         if name not in of_tools:
             of_tools[name] = schema_warnings(tool.parameters, default)
         yield from of_tools[name].items()
+
+
+def _prepare_end(*, page: Path | None) -> Iterator[None]:
+    """
+    Import what only the end of the run needs, one part with each of the first results, since other answers are still
+    awaited then; the user waits for the end.
+    """
+    import pytest_jsbench.metrics.gates
+
+    yield
+    import pytest_jsbench.reports.run_json  # noqa: F401  only to be in memory later
+
+    yield
+    if page is not None:
+        from pytest_jsbench.reports.html.report import compile_page
+
+        yield
+        compile_page()
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:

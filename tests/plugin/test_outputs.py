@@ -115,6 +115,24 @@ def pytest_sessionstart(session):
 """
 
 
+def test_error_in_preparing_the_end_affects_no_test(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+
+    def fail() -> None:
+        called.append(1)
+        raise RuntimeError("no template")
+
+    monkeypatch.setattr("pytest_jsbench.reports.html.report.compile_page", fail)
+    for name in "abcde":
+        bench.case(name)
+
+    result = bench.run("--jsbench-output=out")
+
+    result.assert_outcomes(passed=5)
+    assert called == [1]
+    assert (bench.run_in() / "run.json").exists()
+
+
 def test_report_option_writes_the_page_and_links_it_last(bench: Bench) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")
     bench.case("a")
