@@ -81,6 +81,8 @@ class Controller:
             check_page(context.plan.spec.outputs.report)
         #: The exporters, loaded early so that a wrong name is reported before any call costs money.
         self._exporters = _find_exporters(context)
+        #: Whether this run has called an engine and got a result; before, imports could delay the first requests.
+        self._has_answer = False
         self._preparation = _prepare_end(page=context.plan.spec.outputs.output or context.plan.spec.outputs.report)
         self._ending = SessionEnding()
         #: The tests that xdist's workers have collected; None if this process collects.
@@ -180,10 +182,15 @@ class Controller:
         if attempt is None:
             return
         self._progress.count(attempt, resumed=result.resumed)
-        with suppress(Exception):  # an error is reported at the end, if the end meets it too
-            next(self._preparation, None)
+        self._has_answer = self._has_answer or (attempt.made and not result.resumed)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Prepare a part of the end after each of the first tests, once an answer shows that calls are in flight."""
+        if self._has_answer:
+            with suppress(Exception):  # an error is reported at the end, if the end meets it too
+                next(self._preparation, None)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note collection errors; they fail the run even if the gates are met."""
@@ -417,8 +424,8 @@ def _case_warnings(case: Case, default: Dialect, of_tools: dict[str, Mapping[str
 
 def _prepare_end(*, page: Path | None) -> Iterator[None]:
     """
-    Import what only the end of the run needs, one part with each of the first results, since other answers are still
-    awaited then; the user waits for the end.
+    Import what only the end of the run needs, in parts: the user waits for the end, but these imports can be made while
+    answers are awaited.
     """
     import pytest_jsbench.metrics.gates
 

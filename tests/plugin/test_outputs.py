@@ -115,21 +115,24 @@ def pytest_sessionstart(session):
 """
 
 
-def test_error_in_preparing_the_end_affects_no_test(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[int] = []
+@pytest.mark.parametrize(("schema", "prepared"), [(None, 1), ({"type": "intger"}, 0)])
+def test_end_is_prepared_after_answers_and_an_error_is_ignored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, schema: object, prepared: int
+) -> None:
+    called: list[str] = []
 
     def fail() -> None:
-        called.append(1)
+        called.append("compile_page")
         raise RuntimeError("no template")
 
     monkeypatch.setattr("pytest_jsbench.reports.html.report.compile_page", fail)
     for name in "abcde":
-        bench.case(name)
+        bench.case(name, schema=schema)
 
-    result = bench.run("--jsbench-output=out")
+    result = bench.run("--jsbench-output=out", "--jsbench-invalid-schemas=skip")
 
-    result.assert_outcomes(passed=5)
-    assert called == [1]
+    result.assert_outcomes(**{"passed" if prepared else "skipped": 5})
+    assert len(called) == prepared
     assert (bench.run_in() / "run.json").exists()
 
 
