@@ -186,7 +186,7 @@ def split_case(case: Case | BrokenCase) -> Iterator[Case | BrokenCase]:
     if case.schema is not True:
         yield dataclasses.replace(case, offer=None)
     for tool in case.offer.tools:
-        key = dataclasses.replace(case.key, id=safe_name(f"{case.key.id}.{tool.name}"))
+        key = CaseKey(task=case.key.task, id=safe_name(f"{case.key.id}.{tool.name}"))
         yield dataclasses.replace(case, key=key, schema=tool.parameters, offer=None)
 
 

@@ -10,8 +10,11 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, structs
+from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message, check_calls
@@ -33,8 +36,8 @@ _NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class CaseKey:
+# Metrics look each key up a hundred times, so its hash is kept.
+class CaseKey(Struct, frozen=True, kw_only=True, order=True, cache_hash=True, gc=False):
     """
     The key of a case in its dataset; both parts are safe in a node id, a file name, a shell and a log line.
 
@@ -46,7 +49,7 @@ class CaseKey:
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unsafe name; intern the task, because many keys have the same task."""
-        object.__setattr__(self, "task", sys.intern(self.task))
+        force_setattr(self, "task", sys.intern(self.task))
         for name in (self.task, self.id):
             if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
                 raise ValueError(
@@ -61,7 +64,7 @@ class CaseKey:
         Return the key of the test's question with this number, from 1; call this on the key of the
         first question.
         """
-        return self if number == 1 else replace(self, id=f"{self.id}@{number}")
+        return self if number == 1 else structs.replace(self, id=f"{self.id}@{number}")
 
     @property
     def number(self) -> int:
@@ -72,11 +75,11 @@ class CaseKey:
     @property
     def of_first(self) -> CaseKey:
         """Key of the first question of the same test."""
-        return replace(self, id=_NUMBER.sub("", self.id))
+        return structs.replace(self, id=_NUMBER.sub("", self.id))
 
     def continued(self, prompt_digest: str) -> CaseKey:
         """Return the key of the call that continues this question's conversation; it follows from the messages sent."""
-        return replace(self, id=f"{self.of_first.id}+{prompt_digest.removeprefix('sha256:')[:_DIGITS]}")
+        return structs.replace(self, id=f"{self.of_first.id}+{prompt_digest.removeprefix('sha256:')[:_DIGITS]}")
 
     @property
     def function(self) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import PurePath
 from types import NoneType
-from typing import Annotated, Any, TypeVar, overload
+from typing import Annotated, Any, TypeVar, cast, overload
 
 import msgspec
 
@@ -173,6 +173,25 @@ def from_json(kind: Any, data: object) -> Any:
         raise ValueError(printable(_misfit(str(error), data), _LONGEST_PROBLEM)) from error
     except UnicodeEncodeError:
         raise ValueError("the name of a field contains a lone surrogate") from None
+
+
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    _describe(kind)
+    return msgspec.json.Decoder(kind, dec_hook=_decode_path)
+
+
+def from_known_json(kind: type[T], text: bytes) -> T | None:
+    """
+    Convert a JSON text, which `parse_json` and `from_json` have accepted before, to this type in a fraction of their
+    time.
+
+    Return None if the text does not match the type, or only they can read it, for example because of a lone surrogate.
+    """
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+        value: T = _decoder(cast("Any", kind)).decode(text)
+        return value
+    return None
 
 
 #: Sentinel that no type accepts: its conversion prepares the type and then fails.

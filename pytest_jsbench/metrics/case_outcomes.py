@@ -214,6 +214,7 @@ def _outcome(
     ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
     triggers = [_triggered(attempt) for attempt in ordered]
     measures = [{} if costs is None else _measure(attempt, costs) for attempt in ordered]
+    measured = {name for measure in measures for name in measure}
     return CaseOutcome(
         schema=schema,
         attempts=(*ends, *[MISSING] * missing),
@@ -225,7 +226,7 @@ def _outcome(
         measures={
             name: (*(measure.get(name) for measure in measures), *[None] * missing)
             for name in MEASURED
-            if any(measure.get(name) is not None for measure in measures)
+            if name in measured
         },
     )
 
@@ -250,7 +251,7 @@ def _count_agreement(attempts: Iterable[AttemptFacts]) -> tuple[int, int] | None
     return (pairs.equal, pairs.compared) if pairs.compared else None
 
 
-def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
+def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float]:
     """Return the measurements of an attempt; empty without an answer, or if the answer is from a recording."""
     timing = attempt.timing
     usage = attempt.usage
@@ -262,7 +263,7 @@ def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str,
         "tpot": tpot_ms(timing, usage),
         "cost": costs.get(attempt.attempt),
     }
-    return {name: None if value is None else float(f"{value:.4g}") for name, value in values.items()}
+    return {name: float(f"{value:.4g}") for name, value in values.items() if value is not None}
 
 
 def schema_digits(digest: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,9 @@ class Controller:
             check_page(context.plan.spec.outputs.report)
         #: The exporters, loaded early so that a wrong name is reported before any call costs money.
         self._exporters = _find_exporters(context)
+        #: Whether this run has called an engine and got a result; before, imports could delay the first requests.
+        self._has_answer = False
+        self._preparation = _prepare_end(page=context.plan.spec.outputs.output or context.plan.spec.outputs.report)
         self._ending = SessionEnding()
         #: The tests that xdist's workers have collected; None if this process collects.
         self._collected: Collected | None = None
@@ -179,8 +182,15 @@ class Controller:
         if attempt is None:
             return
         self._progress.count(attempt, resumed=result.resumed)
+        self._has_answer = self._has_answer or (attempt.made and not result.resumed)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Prepare a part of the end after each of the first tests, once an answer shows that calls are in flight."""
+        if self._has_answer:
+            with suppress(Exception):  # an error is reported at the end, if the end meets it too
+                next(self._preparation, None)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note collection errors; they fail the run even if the gates are met."""
@@ -410,6 +420,24 @@ def _case_warnings(case: Case, default: Dialect, of_tools: dict[str, Mapping[str
         if name not in of_tools:
             of_tools[name] = schema_warnings(tool.parameters, default)
         yield from of_tools[name].items()
+
+
+def _prepare_end(*, page: Path | None) -> Iterator[None]:
+    """
+    Import what only the end of the run needs, in parts: the user waits for the end, but these imports can be made while
+    answers are awaited.
+    """
+    import pytest_jsbench.metrics.gates
+
+    yield
+    import pytest_jsbench.reports.run_json  # noqa: F401  only to be in memory later
+
+    yield
+    if page is not None:
+        from pytest_jsbench.reports.html.report import compile_page
+
+        yield
+        compile_page()
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:

@@ -212,12 +212,14 @@ class Run:
 
     def each(self) -> dict[str, Run]:
         """Return the run of each variant, as `of_variant` does, in one pass over the outcomes."""
+        if not self.variants:
+            return {}
         outcomes: dict[str, list[AttemptFacts]] = {name: [] for name in self.variants}
         missing: dict[str, list[Missing]] = {name: [] for name in self.variants}
         # an untrusted file may contain records of other variants
-        for outcome in self.outcomes if outcomes else ():
+        for outcome in self.outcomes:
             outcomes.get(outcome.variant, []).append(outcome)
-        for entry in self.missing if missing else ():
+        for entry in self.missing:
             missing.get(entry.variant, []).append(entry)
         plans = self.metadata.plans()
         runs = {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
+import msgspec
 from msgspec import Meta
 
 from pytest_jsbench.core.cases import CaseKey
@@ -183,9 +183,16 @@ def _without_plan(metadata: RunMetadata) -> dict[str, Any]:
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
     """Write the file atomically; raise JournalError if this fails."""
-    encoder = json.JSONEncoder(indent=2, ensure_ascii=True, allow_nan=False)
-    # encoded in parts, since there is an outcome for each case
-    write_atomically(path, itertools.chain(encoder.iterencode(data), "\n"))
+    write_atomically(path, _indented(data))
+
+
+def _indented(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the file's text; msgspec indents it in a fraction of the time of `json`."""
+    try:
+        yield msgspec.json.format(json.dumps(data, allow_nan=False), indent=2)
+    except msgspec.DecodeError:  # a lone surrogate
+        yield json.dumps(data, indent=2, allow_nan=False)
+    yield "\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

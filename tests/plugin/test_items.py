@@ -241,7 +241,7 @@ def pytest_runtest_teardown(item):
         log.write(f"{gc.get_freeze_count() > 0} ")
 def pytest_jsbench_summary(run):
     with open("frozen.log", "a") as log:
-        log.write(f"{not any(one is run.outcomes[0].key for one in gc.get_objects())} ")
+        log.write(f"{not any(one is run.outcomes[0].usage for one in gc.get_objects())} ")
 """
     bench.write({"conftest.py": look, "test_own.py": own_test})
 

@@ -115,6 +115,27 @@ def pytest_sessionstart(session):
 """
 
 
+@pytest.mark.parametrize(("schema", "prepared"), [(None, 1), ({"type": "intger"}, 0)])
+def test_end_is_prepared_after_answers_and_an_error_is_ignored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, schema: object, prepared: int
+) -> None:
+    called: list[str] = []
+
+    def fail() -> None:
+        called.append("compile_page")
+        raise RuntimeError("no template")
+
+    monkeypatch.setattr("pytest_jsbench.reports.html.report.compile_page", fail)
+    for name in "abcde":
+        bench.case(name, schema=schema)
+
+    result = bench.run("--jsbench-output=out", "--jsbench-invalid-schemas=skip")
+
+    result.assert_outcomes(**{"passed" if prepared else "skipped": 5})
+    assert len(called) == prepared
+    assert (bench.run_in() / "run.json").exists()
+
+
 def test_report_option_writes_the_page_and_links_it_last(bench: Bench) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")
     bench.case("a")

@@ -17,7 +17,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKi
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.facts import AttemptFacts, Place
+from pytest_jsbench.records.facts import AttemptFacts, Place, RecordedVerdict, open_lines
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome, Record
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.schemas.keywords import used_keywords
@@ -159,6 +159,36 @@ def test_file_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").unlink()
     with pytest.raises(JournalError, match=r"records\.jsonl: cannot be read"):
         run.records[0]
+
+
+def test_record_that_only_the_slow_parser_reads_is_read(tmp_path: Path) -> None:
+    one = examples.record("a", schema={"title": "\ud800"})
+    run = written(tmp_path / "records.jsonl", [one])
+
+    assert list(run.records) == [one]
+    with open_lines() as lines:
+        assert run.outcomes[0].read_verdict(lines) == RecordedVerdict.of(one)
+
+
+def test_verdict_is_read_as_in_the_whole_record(tmp_path: Path) -> None:
+    expected = Expected(value={"n": 2})
+    ended = ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="two")
+    records = [*some_records(1, count=20), replace(examples.record("b"), match=match(expected, {}), test_outcome=ended)]
+    run = written(tmp_path / "records.jsonl", records)
+    in_memory = examples.of_records(run.metadata, run.planned, records)
+
+    with open_lines() as lines:
+        for outcomes in (run.outcomes, in_memory.outcomes):
+            assert [one.read_verdict(lines) for one in outcomes] == list(map(RecordedVerdict.of, records))
+
+
+def test_verdict_of_another_record_at_the_same_place_is_detected(tmp_path: Path) -> None:
+    records = [replace(examples.record("a"), repeat=number) for number in range(2)]
+    run = written(tmp_path / "records.jsonl", records)
+    journal.write(tmp_path / "records.jsonl", run.metadata, records[::-1])
+
+    with open_lines() as lines, pytest.raises(RecordError, match="the file was changed"):
+        run.outcomes[0].read_verdict(lines)
 
 
 def test_rewritten_records_are_copied_with_their_new_places(tmp_path: Path) -> None:

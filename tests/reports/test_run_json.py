@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.core.errors import JournalError, JSBenchError, RecordError
 from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
@@ -364,3 +364,17 @@ def test_baseline_of_other_variants_is_rejected(tmp_path: Path, names: list[str]
 
     with pytest.raises(RecordError, match=message):
         counterparts(read(tmp_path), names)
+
+
+@pytest.mark.parametrize("name", ["model", "mödel", "\ud800"])
+def test_file_is_json_with_an_indentation_of_two(tmp_path: Path, name: str) -> None:
+    data = {"run": {"model": name, "none": {}}, "cases": {"a": [], "b": [1e-7, 1e16, None, True, {"n": 10**20}]}}
+
+    write_run(tmp_path / "run.json", data)
+
+    assert (tmp_path / "run.json").read_text() == json.dumps(data, indent=2) + "\n"
+
+
+def test_number_that_json_lacks_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="JSON compliant"):
+        write_run(tmp_path / "run.json", {"rate": float("nan")})

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import json_text, list_names, printable, shorten
-from pytest_jsbench.records.records import Cause
-from pytest_jsbench.records.runs import Records
+from pytest_jsbench.records.facts import open_lines
+from pytest_jsbench.records.records import Cause, Record
 from pytest_jsbench.reports.repeats import find_differing_fields
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, describe_match
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.files import LinesByPlace
     from pytest_jsbench.metrics.comparison import Comparison
-    from pytest_jsbench.records.facts import AttemptFacts
-    from pytest_jsbench.records.records import ProjectTestOutcome, Record
+    from pytest_jsbench.records.facts import AttemptFacts, RecordedVerdict
+    from pytest_jsbench.records.records import ProjectTestOutcome
     from pytest_jsbench.records.repairs import Repairs
     from pytest_jsbench.records.runs import Run
     from pytest_jsbench.verdicts import Verdict
@@ -71,7 +72,6 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSp
     """
     ranked = len(run.outcomes) > space.chunk
     outcomes = sorted(run.outcomes, key=rank)
-    records = iter(Records(outcomes))
     planned = Counter(run.planned)
     variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
@@ -88,15 +88,14 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSp
     detailed = 0
     filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
     packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
+    with open_lines() as lines, gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
         index.write(b'{"cases":[')
         while listed < len(outcomes) and not (listed and packed.tell() > space.listing):
             part = outcomes[listed : listed + space.chunk]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
-                # skip the record of a correct attempt if there is no space for details; correct attempts are last
-                record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
-                if record is not None and room:
+                record = _read(outcome, lines, with_details=bool(room), skips_right=ranked)
+                if isinstance(record, Record):
                     details.append(details_of(record, differing.get((outcome.key, outcome.variant), ())))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
                 # `variant` is the index of the variant
@@ -133,6 +132,15 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSp
     return PackedCases(chunks=chunks, listing=base64.b64encode(packed.getvalue()).decode("ascii"))
 
 
+def _read(
+    outcome: AttemptFacts, lines: LinesByPlace, *, with_details: bool, skips_right: bool
+) -> Record | RecordedVerdict | None:
+    """Return the record if there is space for its details; otherwise its verdict, or None for a correct attempt."""
+    if with_details:
+        return outcome.read(lines)
+    return None if skips_right and rank(outcome) == _RIGHT else outcome.read_verdict(lines)
+
+
 def _json_bytes(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
@@ -157,7 +165,7 @@ def _failed_test(outcome: AttemptFacts) -> str:
     return test.cause.value if test is not None and test.cause is not None else ""
 
 
-def reason_of(record: Record) -> str:
+def reason_of(record: Record | RecordedVerdict) -> str:
     """Return why an attempt did not pass, or else which of its values are wrong."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import importlib.util
@@ -137,12 +138,25 @@ def page_environment(needed: str, *packages: str) -> Environment:
     Raise MissingRequirement with the message `needed` if jinja2 is not installed.
     """
     require_jinja2(needed)
+    return _environment(*packages)
+
+
+@functools.cache
+def _environment(*packages: str) -> Environment:
+    """Return the environment, which keeps the compiled templates."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loader = ChoiceLoader([PackageLoader(package, "page") for package in (*packages, _PACKAGE)])
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["visible"] = _escape_hidden
     return environment
+
+
+def compile_page() -> None:
+    """Compile the templates of `render` before it is called; raise MissingRequirement if jinja2 is not installed."""
+    environment = page_environment("report.html needs jinja2")
+    for name in ("report.html", "self_contained.html", "macros.html"):
+        environment.get_template(name)
 
 
 def require_jinja2(needed: str) -> None:

@@ -17,6 +17,7 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
@@ -210,3 +211,14 @@ def test_missing_jinja2_is_one_line_with_the_extra(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[report\]'"):
         page(record("a"))
+
+
+@needs_jinja2
+def test_compiled_page_needs_no_other_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jinja2 import Environment
+
+    report._environment.cache_clear()
+    report.compile_page()
+    monkeypatch.delattr(Environment, "compile")
+
+    assert "</html>" in page(record("a"))
