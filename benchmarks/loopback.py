@@ -59,6 +59,11 @@ class Loopback:
         seconds: list[float] = self._get("/first-chunks")
         return seconds
 
+    def first_writes(self) -> dict[str, float]:
+        """Return the time of each case's first chunk, by the monotonic clock, which all processes share on Linux."""
+        times: dict[str, float] = self._get("/first-writes")
+        return times
+
     def connections(self) -> int:
         """Return the number of connections that were opened for calls."""
         opened: int = self._get("/connections")
@@ -207,6 +212,7 @@ class _State:
         self._first = first
         self._chunks = chunks
         self._first_chunks: list[float] = []
+        self._first_writes: dict[str, float] = {}
         self._arrivals: list[float] = []
         self._counts: Counter[str] = Counter()
         self._in_flight = 0
@@ -261,11 +267,14 @@ class _State:
             return self._refusals
         if path == "/first-chunks":
             return self._first_chunks
+        if path == "/first-writes":
+            return self._first_writes
         if path == "/connections":
             return self.opened
         self._counts.clear()
         self._refusals.clear()
         self._first_chunks.clear()
+        self._first_writes.clear()
         self._arrivals.clear()
         self.opened = 0
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
@@ -280,7 +289,9 @@ class _State:
     def _stream(self, call: Call, chunks: list[bytes], number: int) -> None:
         loop = asyncio.get_running_loop()
         if not number:
-            self._first_chunks.append(loop.time() - call.arrived_at)
+            now = loop.time()
+            self._first_chunks.append(now - call.arrived_at)
+            self._first_writes[call.name] = now
         last = number == len(chunks) - 1
         call.connection.events(chunks[number], last=last)
         if last:
@@ -309,7 +320,7 @@ class _State:
 
 async def _main(latency: float, first: float, chunks: int) -> None:
     state = _State(latency, first=first, chunks=chunks)
-    server = await asyncio.get_running_loop().create_server(lambda: _Server(state), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: _Server(state), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

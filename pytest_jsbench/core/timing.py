@@ -10,6 +10,9 @@ from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.json_values import Seconds, write_always
 
+#: Maximum difference between two clocks that were read one after the other, in seconds.
+_CLOCK_TOLERANCE = 0.001
+
 
 class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times of one successful call, in seconds, without the time spent in queues and on failed calls."""
@@ -24,6 +27,9 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Time from receiving the schema to the first mask of its grammar; None unless the engine compiles the grammar
     #: locally.
     grammar_compilation: Seconds | None = write_always(None)
+    #: How late the first token was read: part of `ttft` after the token could have been read from the connection; None
+    #: if not measured.
+    ttft_lateness: Seconds | None = None
     #: Part of `grammar_compilation` before the first mask is computed; None if the library does not separate the two
     #: parts.
     compile_time: Seconds | None = None
@@ -81,10 +87,10 @@ class Stopwatch:
         if self._reasoning is None and self._first is None:
             self._reasoning = self._clock(), piece
 
-    def stop(self, *, answer: float | None = None) -> Timing:
+    def stop(self, *, answer: float | None = None, arrived: float | None = None) -> Timing:
         """
         Return the times up to now; `answer` is the time at which the answer itself began, if the content begins with
-        reasoning.
+        reasoning, and `arrived` the time at which the first content could have been read.
         """
         tgt = self._clock() - self._start
         first, last = self._first, self._last
@@ -96,4 +102,9 @@ class Stopwatch:
             # The time is not measurable if the whole stream arrived at once.
             gct=None if first is None or last is None or last == first else last - first,
             reasoning_time=None if begun is None or ended is None else ended - begun,
+            ttft_lateness=None if first is None or arrived is None else self._lateness(first, arrived),
         )
+
+    def _lateness(self, first: float, arrived: float) -> float | None:
+        """Return how late the first token was read; None if it cannot have arrived at this time."""
+        return max(first - arrived, 0.0) if self._start <= arrived <= first + _CLOCK_TOLERANCE else None

@@ -47,6 +47,11 @@ class Measurements(FigureSet):
         """Time from the request to the first token."""
         return timings(self._groups.completions, "ttft")
 
+    @metric(TIME, words="Lateness of the first token", unit="s")
+    def ttft_lateness(self) -> Distribution:
+        """Part of `ttft` after the first token could have been read; null if not measured."""
+        return timings(self._groups.completions, "ttft_lateness")
+
     @metric(TIME, words="Time per output token", unit="ms", is_main=True, heading="TPOT (ms)", tables=TASKS)
     def tpot(self) -> Distribution:
         """Time per output token after the first."""

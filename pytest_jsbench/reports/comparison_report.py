@@ -19,6 +19,7 @@ from pytest_jsbench.metrics.rewriting_effects import effect_sentence
 from pytest_jsbench.records.setting_differences import SettingDifference, find_distinguishing_settings
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
+from pytest_jsbench.reports.lateness import describe_lateness
 from pytest_jsbench.reports.run_json import firsts, settings_apart
 from pytest_jsbench.settings.option import Bearing
 
@@ -166,6 +167,7 @@ def _blocks(
         yield legend
         short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
     warnings = [*_incomplete_runs(evaluations, short), *incomparable(settings), *_warn_of_other_cases(compared)]
+    warnings += _warn_of_lateness(evaluations, short)
     if warnings:
         yield warnings
     shown = dict(zip(names, short, strict=True))
@@ -422,6 +424,13 @@ def _incomplete_runs(evaluations: Sequence[Evaluation], names: Sequence[str]) ->
         if run.figures.keys() >= _OURS and (errors or unjudged):
             lack = f"{errors:g} of {planned:g} attempts without an answer, {unjudged:g} unjudged"
             yield "incomplete", f"{name}: {lack}"
+
+
+def _warn_of_lateness(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
+    """Yield a warning for each run whose times to the first token include too much of the client's own time."""
+    for name, run in zip(names, evaluations, strict=True):
+        if late := describe_lateness(run):
+            yield "warning", f"{name}: {late}"
 
 
 def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:

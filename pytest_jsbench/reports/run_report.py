@@ -29,6 +29,7 @@ from pytest_jsbench.reports.blocks import (
     table_of_figures,
 )
 from pytest_jsbench.reports.crash_facts import facts_of_crashes
+from pytest_jsbench.reports.lateness import facts_of_lateness
 from pytest_jsbench.reports.load_facts import facts_of_load
 from pytest_jsbench.reports.repeats import facts_of_repeats, table_of_agreement, temperature_of
 from pytest_jsbench.reports.rewriting_report import facts_of_rewritings
@@ -449,6 +450,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
         yield "runaways", f"{tokens} in the answers are long runs of white space or repetitions"
     if total.retries:
         yield "retries", f"{format_count(total.retries, 'failed call')} retried"
+    yield from facts_of_lateness(total)
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         calls = format_count(total.queue.count, "call")
         yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more; longest wait {longest:.1f} s"

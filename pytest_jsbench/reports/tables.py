@@ -48,7 +48,7 @@ COLUMNS: Mapping[str, type] = {
     # reason why the attempt has no record; `unknown` if the run was killed or only loaded
     "missing": str,
     **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
-    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
+    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time", "ttft_lateness"), float),
     **dict.fromkeys(("grammar_compilation", "compile_time", "queue_s"), float),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
     **dict.fromkeys(("cache_write_tokens", "cache_write_1h_tokens"), int),
@@ -85,7 +85,7 @@ _OF_FACTS = (
     *("schema_digest", "prompt_digest"),
 )
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
-_OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
+_OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "ttft_lateness", "grammar_compilation", "compile_time")
 _OF_USAGE = (*COUNTS, "service_tier")
 _OF_PARAMS = ("temperature", "max_tokens", "seed")
 

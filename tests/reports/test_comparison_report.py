@@ -8,6 +8,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
@@ -74,6 +75,21 @@ def test_hostile_sources_are_shown_as_text() -> None:
 def evaluation(source: str = "runs/a", **run: Any) -> Evaluation:
     data = examples.metadata(**run).to_dict()
     return parse({"metrics": {"pass_rate": 0.5, "planned": 2}, "run": json.loads(json.dumps(data))}, source=source)
+
+
+def test_comparison_warns_of_times_that_are_not_the_servers() -> None:
+    def run_with(late: float | None) -> Evaluation:
+        timing = Timing(tgt=1.0, ttft=0.2, ttft_lateness=late)
+        run = examples.run(examples.record("a", generation=replace(examples.completion(), timing=timing)))
+        return evaluation_of(run, summarize(run), source="r")
+
+    def shown(*runs: Evaluation) -> str:
+        return " ".join(" ".join(report_lines(side_by_side(runs, ["idle", "busy"][: len(runs)]))).split())
+
+    text = shown(run_with(0.01), run_with(0.03))
+    assert "warning busy: 30.0 ms of the median TTFT, 200.0 ms, are not the server's" in text
+    assert "warning idle" not in text
+    assert "not the server's" not in shown(run_with(None), run_with(0.01))
 
 
 def settings(**changes: Any) -> dict[str, Setting]:

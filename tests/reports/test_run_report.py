@@ -422,6 +422,41 @@ def test_run_with_reasoning_has_a_column_for_its_time() -> None:
     assert [row.split(" | ")[-2:] for row in rows] == [["1.50", "1 |"], ["n/a", "1 |"], ["1.50", "1 |"]]
 
 
+def test_short_lateness_is_no_problem_of_a_fast_server() -> None:
+    for late, warned in ((0.0009, False), (0.0011, True)):
+        timing = Timing(tgt=0.01, ttft=0.002, ttft_lateness=late)
+        run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)))
+        assert any(name == "warning" for name, _ in facts(run, summarize(run))) is warned
+
+
+BUSY = (
+    "50.0 ms of the median TTFT, 200.0 ms, are not the server's: the process was too busy to read tokens when they "
+    "arrived"
+)
+
+
+@pytest.mark.parametrize(
+    ("late", "shown"),
+    [
+        ((), []),
+        ((0.001, 0.003), ["lateness 2 first tokens read 2.0 ms late (median), 3.0 ms (99th percentile)"]),
+        (
+            (0.05, 0.05),
+            [
+                "lateness 2 first tokens read 50.0 ms late (median), 50.0 ms (99th percentile)",
+                f"warning {BUSY}: use fewer calls at a time (--jsbench-concurrency), or more processes (-n)",
+            ],
+        ),
+    ],
+    ids=["not measured", "little", "too much"],
+)
+def test_lateness_of_first_tokens_is_reported(late: tuple[float, ...], shown: list[str]) -> None:
+    timings = [Timing(tgt=1.0, ttft=0.2, ttft_lateness=seconds) for seconds in late] or [Timing(tgt=1.0, ttft=0.2)]
+    made = [record(f"c{at}", generation=replace(examples.completion(), timing=one)) for at, one in enumerate(timings)]
+    run = examples.run(*made)
+    assert [" ".join(fact) for fact in facts(run, summarize(run)) if fact[0] in ("lateness", "warning")] == shown
+
+
 def test_hostile_text_stays_in_its_code_span() -> None:
     run = examples.run(record("a", verdict=HOSTILE_VERDICT), model=HOSTILE)
 

@@ -15,6 +15,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.http.answers import EventStream
 from pytest_jsbench.engines.http.calls import Deadline, check_body, convert_parsing_errors, settle
 from pytest_jsbench.engines.http.faults import explain_error
+from pytest_jsbench.engines.http.receive_times import ReadTimes
 from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
@@ -39,6 +40,7 @@ class Body:
     def __init__(self, *pieces: str | bytes) -> None:
         self.unread = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
         self.headers: dict[str, str] = {}
+        self.read_times = ReadTimes()
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:

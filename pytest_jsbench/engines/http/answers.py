@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.http.calls import EnclosedError, check_body, json_or_text, parse_json
+from pytest_jsbench.engines.http.receive_times import first_arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from botocore.eventstream import EventStreamMessage
 
     from pytest_jsbench.engines.http.client import Response
+    from pytest_jsbench.engines.http.receive_times import Read
 
 #: Maximum size of an event in bytes; the last event of Responses is the longest, because it repeats the whole answer.
 LONGEST_EVENT = 16 * 1024 * 1024
@@ -56,6 +58,13 @@ class ArrivingEvents(Protocol):
     def pieces(self) -> int:
         """Number of pieces of the body that have been read."""
 
+    @property
+    def first_content_at(self) -> float | None:
+        """Time at which the marked event had arrived, by `time.perf_counter`; None if that was not measured."""
+
+    def mark_first_content(self) -> None:
+        """Mark the last event, which is the first with content."""
+
     def __iter__(self) -> Iterator[Any]:
         """Yield each event as a JSON value; raise EnclosedError for an error."""
 
@@ -63,12 +72,24 @@ class ArrivingEvents(Protocol):
 class EventStream:
     """The events of one response, which are read once, by the thread that made the call."""
 
-    __slots__ = ("_response", "pieces")
+    __slots__ = ("_marked", "_marked_is_followed", "_response", "pieces")
 
     def __init__(self, response: Response) -> None:
         self._response = response
         #: Number of pieces of the body that have been read.
         self.pieces = 0
+        #: The read that completed the marked event, and whether the same read completed later events.
+        self._marked: Read | None = None
+        self._marked_is_followed = False
+
+    @property
+    def first_content_at(self) -> float | None:
+        """Time at which the marked event had arrived, by `time.perf_counter`; None if that was not measured."""
+        return None if self._marked is None else first_arrival(self._marked, followed=self._marked_is_followed)
+
+    def mark_first_content(self) -> None:
+        """Mark the last event, which is the first with content."""
+        self._marked = self._response.read_times.end()
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the JSON value of each event up to `[DONE]` or the end; raise EnclosedError for an `error` event."""
@@ -77,6 +98,8 @@ class EventStream:
         for name, data in read_frames(pieces) if framed else read_events(pieces):
             if name == "error":
                 raise EnclosedError(json_or_text(data))
+            if self._marked is not None and self._marked is self._response.read_times.last:
+                self._marked_is_followed = True
             if data.startswith(_DONE):
                 # The answer is complete, but the body is read to its end so that the connection can be reused.
                 # Otherwise each call would open a connection, and its time to the first token would include a TLS

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import io
 import os
 import re
 import ssl
@@ -36,9 +35,9 @@ from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.base import origin, without_credentials
 from pytest_jsbench.engines.http.calls import LONGEST_BODY, refusal, to_json
 from pytest_jsbench.engines.http.faults import connection_fault
+from pytest_jsbench.engines.http.timed_socket import CHUNK_SIZE, TimedSocket
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator, Mapping
 
     from urllib3 import BaseHTTPResponse
@@ -52,9 +51,6 @@ CONNECT_SECONDS = 10.0
 _ACCEPT_ENCODING = "gzip, deflate"
 _PLAIN = frozenset({"", "identity"})
 _ENCODINGS = _PLAIN.union(_ACCEPT_ENCODING.split(", "))
-_CHUNK_SIZE = 64 * 1024
-#: Maximum ratio of a socket's timeout to the remaining time of a call.
-_TIMEOUT_TOLERANCE = 1.01
 MAX_REDIRECTS = 3
 #: Maximum number of interim responses (status 1xx) before a response.
 _MAX_INTERIM = 20
@@ -84,74 +80,6 @@ class Waits:
 _WAITS = Waits()
 
 
-class _TimedSocket:
-    """A connected socket with one timeout for the total time of all later operations."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._end = 0.0
-        #: Timeout that the socket has now, in seconds.
-        self._timeout = 0.0
-        #: Number of bytes received.
-        self.received = 0
-        self.close = sock.close
-        self.fileno = sock.fileno
-        self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
-
-    def settimeout(self, seconds: float) -> None:
-        """Set the timeout for the total time of all later operations, in seconds from now."""
-        self._end = time.perf_counter() + seconds
-
-    def shorten(self, seconds: float) -> None:
-        """Reduce the remaining time to at most this number of seconds."""
-        self._end = min(self._end, time.perf_counter() + seconds)
-
-    def sendall(self, data: bytes) -> None:
-        """Send all data."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self.ready().send(rest) :]
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """Open a stream for reading."""
-        return io.BufferedReader(_TimedReader(self, self._sock.makefile("rb", buffering=0)), _CHUNK_SIZE)
-
-    def ready(self) -> socket.socket:
-        """
-        Return the socket, with the remaining time as its timeout; raise TimeoutError if none remains.
-
-        A timeout that is up to 1 % too long stays, since a system call for each piece of a stream would take long.
-        """
-        left = self._end - time.perf_counter()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        if not left <= self._timeout <= left * _TIMEOUT_TOLERANCE:
-            self._sock.settimeout(left)
-            self._timeout = left
-        return self._sock
-
-
-class _TimedReader(io.RawIOBase):
-    """A stream that reads from a socket within the remaining time."""
-
-    def __init__(self, sock: _TimedSocket, raw: io.RawIOBase) -> None:
-        self._sock = sock
-        self._raw = raw
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.ready()
-        count: int | None = self._raw.readinto(buffer)
-        self._sock.received += count or 0
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
 class _FinalResponse(http.client.HTTPResponse):
     """A response after all interim responses (RFC 9110, section 15.2); http.client itself skips only status 100."""
 
@@ -177,7 +105,7 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock = _TimedSocket(self.sock)
+        self.sock = TimedSocket(self.sock)
 
     def request(self, *args: Any, **options: Any) -> None:
         """Send a request, with its head and body at once, which wakes the server once and not twice."""
@@ -226,10 +154,11 @@ class Response:
     connection is closed too.
     """
 
-    def __init__(self, raw: BaseHTTPResponse, connection: _Connection, sock: _TimedSocket, client: Client) -> None:
+    def __init__(self, raw: BaseHTTPResponse, connection: _Connection, sock: TimedSocket, client: Client) -> None:
         self.status = raw.status
         #: Headers; names are case-insensitive.
         self.headers: Mapping[str, str] = raw.headers
+        self.read_times = sock.read_times
         self._raw = raw
         self._plain = connection.latest
         self._sock = sock
@@ -291,7 +220,7 @@ class Response:
 
     def _read(self, read: Callable[[int], bytes]) -> bytes:
         try:
-            return read(_CHUNK_SIZE)
+            return read(CHUNK_SIZE)
         except _CONNECTION_ERRORS as error:
             self.close()
             raise self._client.fault(error, begun=True) from None
@@ -342,7 +271,7 @@ class Client:
         tls_to_proxy = self._proxy is not None and self._proxy.scheme == "https"
         self._context = _tls_context() if self._tls or tls_to_proxy else None
         self._idle: list[tuple[_Connection, float]] = []
-        self._in_use: set[_TimedSocket] = set()
+        self._in_use: set[TimedSocket] = set()
         self._closed = False
 
     def request(
@@ -399,7 +328,7 @@ class Client:
         """
         return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).raise_for_status()
 
-    def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
+    def give_back(self, connection: _Connection, sock: TimedSocket, *, whole: bool) -> None:
         """Keep a connection for the next call if its response was read completely; otherwise close it."""
         self._in_use.discard(sock)
         if whole and connection.sock is sock:  # the socket is None if the server closes the connection
@@ -426,7 +355,7 @@ class Client:
     def _send(self, outgoing: Outgoing, deadline: Deadline, *, once: bool) -> Response:
         reused = self._take_idle()
         if reused is not None:
-            sock: _TimedSocket = reused.sock
+            sock: TimedSocket = reused.sock
             start = self._clock()
             received = sock.received
             try:
@@ -441,7 +370,7 @@ class Client:
             raise self.fault(error) from None
 
     def _exchange(self, connection: _Connection, outgoing: Outgoing, deadline: Deadline) -> Response:
-        sock: _TimedSocket = connection.sock
+        sock: TimedSocket = connection.sock
         self._in_use.add(sock)
         path, mark, query = outgoing.url.partition("?")
         if not connection.proxy_is_forwarding:

@@ -64,6 +64,13 @@ class SdkEvents:
         """Number of pieces of the body that have been read."""
         return self._connection.pieces
 
+    @property
+    def first_content_at(self) -> None:
+        """Not measured, since the SDK reads from the socket."""
+
+    def mark_first_content(self) -> None:
+        """Do nothing, since the arrival is not measured."""
+
     def __iter__(self) -> Iterator[Any]:
         """Yield each event's fields; raise EnclosedError for an error in the stream."""
         response = self._connection.response

@@ -242,6 +242,8 @@ class AnswerBuilder:
             return []
         text = piece if isinstance(piece, str) else self._encode(piece)
         if self._stream is not None:
+            if not self._arrival_times:
+                self._stream.mark_first_content()
             self._arrival_times.append(self._watch.token(piece=self._stream.pieces))
         self._pieces.append(text)
         return [text]
@@ -329,7 +331,8 @@ class AnswerBuilder:
                 assert_never(meaning)
 
     def _completion(self, finish: FinishReason, word: str, sent: Sent) -> Completion:
-        timing = self._watch.stop(answer=self._find_answer_arrival(join_pieces(self._pieces)))
+        arrived = None if self._stream is None else self._stream.first_content_at
+        timing = self._watch.stop(answer=self._find_answer_arrival(join_pieces(self._pieces)), arrived=arrived)
         content, beside = self._content()
         calls = self._build_calls(sent)
         if finish is FinishReason.UNKNOWN:

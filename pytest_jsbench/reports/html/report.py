@@ -205,7 +205,7 @@ _BINS = 24
 #: Limit of the bars with equal width, as a multiple of the distance from the minimum to the 95th percentile.
 _REACH = 2
 #: Times for which the page has no chart.
-_NOT_DRAWN = ("gct", "queue")
+_NOT_DRAWN = ("gct", "queue", "ttft_lateness")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,6 +198,13 @@ def test_closed_engine_makes_no_call(whole: Speaker, provider: Provider) -> None
     assert provider.opened == 0
 
 
+def test_lateness_is_not_measured_through_an_sdk(streaming: Speaker, provider: Provider) -> None:
+    provider.stream(*streaming.events)
+    timing = completion_of(streaming.config(provider)).timing
+    assert timing is not None
+    assert (timing.ttft is None, timing.ttft_lateness) == (False, None)
+
+
 def test_extra_body_may_turn_streaming_off(streaming: Speaker, provider: Provider) -> None:
     provider.json(streaming.body)
     assert completion_of(with_options(streaming.config(provider), extra_body={"stream": False})).text == TEXT

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -90,6 +92,19 @@ def test_stream_in_a_single_piece_has_no_times(provider: Provider, engine: Engin
     assert answer.timing is not None
     assert answer.timing.ttft is not None
     assert (answer.timing.gct, tpot_ms(answer.timing, answer.usage)) == (None, None)
+
+
+@pytest.mark.parametrize("wire", LATE, ids=lambda wire: wire.__name__.rpartition(".")[2])
+def test_lateness_of_the_first_token_is_part_of_its_time(provider: Provider, wire: Any) -> None:
+    provider.stream(*LATE[wire])
+    timing = completion_of(wire.configured(provider)).timing
+    assert timing is not None
+    assert timing.ttft is not None
+    if sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc":
+        assert timing.ttft_lateness is not None
+        assert 0 <= timing.ttft_lateness <= timing.ttft
+    else:
+        assert timing.ttft_lateness is None
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["hanging", "reset"])

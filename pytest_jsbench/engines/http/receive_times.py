@@ -1,0 +1,182 @@
+"""
+Measure when data could first be read from a socket, on Linux.
+
+With many streams in one process, a thread waits for the interpreter before it can read what has arrived. Two times
+show how long: the kernel's timestamp of the last segment that a read returns, and the time at which `select` ended,
+which the kernel leaves in the timeout. Python's own `select` returns only when the interpreter is free, and hides it.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+#: Linux's SO_TIMESTAMPNS, also the type of the message with the timestamp, and its level; `socket` does not name it.
+_SO_TIMESTAMPNS = 35
+_SOL_SOCKET = 1
+_TIMESPEC = struct.Struct("@ll")
+#: Size of the buffer for the message.
+_MESSAGE_SIZE = 64
+#: Maximum difference between two clocks that were read one after the other, in seconds.
+_CLOCK_TOLERANCE = 0.001
+
+
+class Read(NamedTuple):
+    """Times of one read from a socket, by `time.perf_counter`."""
+
+    #: Time at which the wait for data ended.
+    woken: float
+    #: Time at which the last segment of what was read arrived.
+    received: float
+
+
+class ReadTimes:
+    """Times of the reads of one connection, which are measured from the start of a response to its first token."""
+
+    def __init__(self) -> None:
+        #: Times of the last read; None if they were not measured.
+        self.last: Read | None = None
+        #: Whether the times of the next read are measured.
+        self.are_measured = False
+
+    def end(self) -> Read | None:
+        """Return the times of the last read, and measure no later reads, since that takes several microseconds each."""
+        self.are_measured = False
+        return self.last
+
+
+class TimedReceiver:
+    """Reads from a plain socket, and notes when the data could be read."""
+
+    def __init__(
+        self, sock: socket.socket, wait: Callable[[float], float], *, real_time: Callable[[], float] | None = None
+    ) -> None:
+        """
+        Let the kernel note when it receives data.
+
+        Args:
+            sock: Plain socket, which must not block when it is read.
+            wait: Waits for data, at most some seconds, and returns the time at which the wait ended.
+            real_time: Clock of the kernel's timestamps.
+
+        """
+        self._sock = sock
+        self._wait = wait
+        self._real_time = real_time or partial(time.clock_gettime, time.CLOCK_REALTIME)
+        #: Time at which the wait for the last read ended; later data arrived after it.
+        self._last_woken = time.perf_counter()
+        sock.setsockopt(_SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    @classmethod
+    def of(cls, sock: object) -> Self | None:
+        """Return a receiver for this socket; None if its times cannot be measured."""
+        # A socket of another module may wait in its own way, as gevent's do, or decrypt, as those of `ssl` do.
+        if type(sock).__module__ != "socket" or (select := find_select()) is None:
+            return None
+        plain: Any = sock
+        try:
+            return cls(plain, select.waiter(plain.fileno()))
+        except OSError:
+            return None
+
+    def read_into(self, buffer: memoryview, remaining: Callable[[], float]) -> tuple[int, Read]:
+        """
+        Wait for data and read it; return the number of bytes, and the times.
+
+        `remaining` returns the remaining seconds, and raises TimeoutError if none remain.
+        """
+        while True:
+            left = remaining()
+            # the number of a closed socket may already be that of another file
+            woken = self._wait(left) if self._sock.fileno() >= 0 else time.perf_counter()
+            try:
+                count, messages, _, _ = self._sock.recvmsg_into((buffer,), _MESSAGE_SIZE)
+            except BlockingIOError:  # the wait was interrupted, or the time is over
+                continue
+            received = self._time_of(messages, woken)
+            self._last_woken = woken
+            return count, Read(woken, received)
+
+    def _time_of(self, messages: list[tuple[int, int, bytes]], woken: float) -> float:
+        """Return the time of the timestamp; `woken` if there is none, or if the system's clock was set meanwhile."""
+        for level, kind, data in messages:
+            if kind == _SO_TIMESTAMPNS and level == _SOL_SOCKET and len(data) == _TIMESPEC.size:
+                seconds, nanoseconds = _TIMESPEC.unpack(data)
+                age: float = self._real_time() - (seconds + nanoseconds * 1e-9)
+                now = time.perf_counter()
+                if -_CLOCK_TOLERANCE <= age <= now - self._last_woken + _CLOCK_TOLERANCE:
+                    return now - age
+        return woken
+
+
+def first_arrival(read: Read, *, followed: bool) -> float:
+    """
+    Return the time at which the first event that a read completed had arrived.
+
+    The kernel merges segments that wait to be read, and keeps the timestamp of the last. So if other events followed in
+    the same read, the first may have arrived earlier, at the latest when the wait ended.
+    """
+    return min(read.woken, read.received) if followed else read.received
+
+
+class Select:
+    """The C function `select`, which leaves the remaining time in its argument."""
+
+    def __init__(self, function: Callable[..., int] | None = None) -> None:
+        """Load the function, unless another is given."""
+        import ctypes
+
+        class Timeout(ctypes.Structure):
+            _fields_ = (("seconds", ctypes.c_long), ("microseconds", ctypes.c_long))
+
+        self._ctypes = ctypes
+        self._timeout = Timeout
+        if function is None:
+            function = found = ctypes.CDLL(None).select
+            found.argtypes = (ctypes.c_int, *(ctypes.c_void_p,) * 4)
+        self.function = function
+
+    def waiter(self, descriptor: int) -> Callable[[float], float]:
+        """Return a function that waits for data, at most some seconds, and returns the time at which the wait ended."""
+        ctypes, call = self._ctypes, self.function
+        word, bit = divmod(descriptor, 8 * ctypes.sizeof(ctypes.c_ulong))
+        descriptors = (ctypes.c_ulong * (word + 1))()
+        timeout = self._timeout()
+        set_at, timeout_at = ctypes.addressof(descriptors), ctypes.addressof(timeout)
+        mask, highest = 1 << bit, descriptor + 1
+
+        def wait(seconds: float) -> float:
+            descriptors[word] = mask
+            timeout.seconds = whole = int(seconds)
+            timeout.microseconds = int((seconds - whole) * 1e6)
+            start = time.perf_counter()
+            call(highest, set_at, None, None, timeout_at)
+            left: float = timeout.seconds + timeout.microseconds * 1e-6
+            return start + seconds - left
+
+        return wait
+
+    def leaves_time(self) -> bool:
+        """Return whether the function changes its timeout; musl's does not."""
+        timeout = self._timeout(0, 1)
+        self.function(0, None, None, None, self._ctypes.addressof(timeout))
+        return bool(timeout.microseconds == 0)
+
+
+@cache
+def find_select() -> Select | None:
+    """Return the function; None if this system has none that leaves the remaining time."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        select = Select()
+    except (ImportError, OSError, AttributeError):
+        return None
+    return select if select.leaves_time() else None
