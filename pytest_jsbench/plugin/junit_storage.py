@@ -5,19 +5,22 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from pytest_jsbench.plugin.text_storage import StoredText, TextStorage
 
-class _Stored(NamedTuple):
-    """The place of an element in the temporary file, in bytes; pytest gets `placeholder` in place of the element."""
 
-    start: int
-    size: int
-    placeholder: ElementTree.Element
+class _Stored:
+    """The place of an element; pytest gets the placeholder in place of the element."""
+
+    __slots__ = ("placeholder", "text")
+
+    def __init__(self, text: StoredText, placeholder: ElementTree.Element) -> None:
+        self.text = text
+        self.placeholder = placeholder
 
     def to_xml(self) -> ElementTree.Element:
         """Return the placeholder; pytest calls this method when it writes its file."""
@@ -38,9 +41,7 @@ class JUnitStorage:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed with pytest's configuration
-        config.add_cleanup(self._file.close)
-        self._end = 0
+        self._storage = TextStorage(config)
         # the random name cannot be in a file of another run
         self._placeholder = ElementTree.Element(f"jsbench-{secrets.token_hex(8)}")
         self._xml: Any = None
@@ -71,12 +72,8 @@ class JUnitStorage:
         if vars(reporter).keys() != {"to_xml"}:
             return False
         with suppress(OSError, ValueError, TypeError):  # pytest reports an element that cannot be written
-            data = ElementTree.tostring(reporter.to_xml(), encoding="unicode").encode()
-            start = self._end
-            written = self._file.write(data)
-            self._end += written
-            if written == len(data):
-                reporters[position] = _Stored(start, written, self._placeholder)
+            text = self._storage.add(ElementTree.tostring(reporter.to_xml(), encoding="unicode"))
+            reporters[position] = _Stored(text, self._placeholder)
         return True
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -99,7 +96,6 @@ class JUnitStorage:
             return
         with path.open("wb") as file:
             file.write(first)
-            for place, after in zip(stored, others, strict=True):
-                self._file.seek(place.start)
-                file.write(self._file.read(place.size))
+            for element, after in zip(stored, others, strict=True):
+                file.write(element.text.read())
                 file.write(after)

@@ -60,10 +60,10 @@ def test_elements_of_ended_tests_are_not_kept_in_memory(mixed: Bench) -> None:
 def test_elements_stay_in_memory_if_the_disk_is_full(mixed: Bench) -> None:
     full = """
 class Full:
-    def write(self, data): raise OSError(28, "No space left on device")
+    def add(self, text): raise OSError(28, "No space left on device")
 
 def pytest_collection(session):
-    session.config.pluginmanager.get_plugin("jsbench-junit-storage")._file = Full()
+    session.config.pluginmanager.get_plugin("jsbench-junit-storage")._storage = Full()
 """
     mixed.write({"conftest.py": full})
 
