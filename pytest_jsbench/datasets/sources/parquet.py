@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_jsbench.core.errors import DatasetError
@@ -17,7 +17,7 @@ from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import ListedCase
 from pytest_jsbench.datasets.columns import are_schemas
 from pytest_jsbench.datasets.sources import rows
-from pytest_jsbench.datasets.sources.parquet_rows import RowGroup, RowReader
+from pytest_jsbench.datasets.sources.parquet_rows import RowGroup, RowReader, TableRow
 
 #: Maximum address space for reading Parquet, in bytes; pyarrow's allocator reserves a gigabyte at the start.
 MEMORY = 4 << 30
@@ -53,7 +53,7 @@ def find(
         for first in range(0, size, _NAMES_AT_ONCE):
             names = table.call("read_names", places, group, first, _NAMES_AT_ONCE)
             for index, row in enumerate(names, start=first):
-                read = partial(table.read_row, row_group, index)
+                read = TableRow(table, row_group, index)
                 where = f"{place or path} row {number}"
                 name = f"row-{number}"
                 yield rows.list_row(read, row, task=task, name=name, where=where, only_schema=only_schemas)

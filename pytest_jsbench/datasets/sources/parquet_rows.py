@@ -179,3 +179,18 @@ class RowReader:
                 if not packed or not self._calls.is_running():  # the file has changed, or the run has ended
                     break
         self._calls.let_go()
+
+
+class TableRow:
+    """Reads one row; a file has one for each row, so it is small."""
+
+    __slots__ = ("_group", "_index", "_reader")
+
+    def __init__(self, reader: RowReader, group: RowGroup, index: int) -> None:
+        self._reader = reader
+        self._group = group
+        self._index = index
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the row, by column."""
+        return self._reader.read_row(self._group, self._index)
