@@ -38,8 +38,9 @@ _START = 60.0
 _EXIT = 2.0
 #: Seconds that another thread may need to store the child's exit status after collecting it.
 _STATUS = 0.1
-#: Maximum number of texts that a child keeps for later calls.
+#: Maximum number of texts that a child keeps for later calls, and their maximum total length in characters.
 _KEPT_TEXTS = 128
+_KEPT_LENGTH = 1_000_000
 #: Maximum number of bytes that are read from the end of the child's standard error.
 _ERROR_TAIL = 10_000
 
@@ -101,8 +102,10 @@ class ChildProcess:
         self._alarm_status = ALARM_STATUS[alarm]
         self._most_kept = most_kept
         self._owner = os.getpid()
-        #: Keys of the texts that the child keeps, by text.
+        #: Keys of the texts that the child keeps, by text, and the total length of the texts.
         self._keys: dict[str, int] = {}
+        self._kept_length = 0
+        self._next_key = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
             self._process = _spawn(program, self._errors.fileno())
@@ -141,7 +144,7 @@ class ChildProcess:
         Send a request and read the reply. `kept` is a text for the first argument; the child keeps the text, which is
         sent only once.
         """
-        self.send(request if kept is None else {**request, "kept": self._key_of(kept)})
+        self.send(request if kept is None else {**request, **self._refer_to(kept)})
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
             if not line.startswith(END):
@@ -156,14 +159,22 @@ class ChildProcess:
         self._release()
         return ended
 
-    def _key_of(self, text: str) -> list[object]:
-        """Return the key of a text, followed by the text if the child does not have it yet."""
+    def _refer_to(self, text: str) -> dict[str, list[Any]]:
+        """
+        Return the parts of a request that refer to a text: its key, followed by the text if the child does not have
+        it yet, and the keys of the texts that the child drops.
+        """
         key = self._keys.get(text)
         if key is not None:
-            return [key]
-        full = len(self._keys) == self._most_kept
-        self._keys[text] = key = self._keys.pop(next(iter(self._keys))) if full else len(self._keys)
-        return [key, text]
+            return {"kept": [key]}
+        dropped: list[int] = []
+        while self._keys and (len(self._keys) >= self._most_kept or self._kept_length + len(text) > _KEPT_LENGTH):
+            oldest = next(iter(self._keys))
+            dropped.append(self._keys.pop(oldest))
+            self._kept_length -= len(oldest)
+        self._keys[text] = self._next_key = self._next_key + 1
+        self._kept_length += len(text)
+        return {"kept": [self._next_key, text], "dropped": dropped}
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; if the child has ended, this is detected when its reply is read."""

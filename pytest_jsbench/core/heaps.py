@@ -1,27 +1,35 @@
-"""Limit the number of heaps of the C library."""
+"""Limit the number of heaps of the C library, and what stays in them."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-#: Parameter of `mallopt` for the number of heaps, in glibc's `malloc.h`.
-_ARENA_MAX = -8
-_HEAPS = 2
+#: Parameters of `mallopt`, in glibc's `malloc.h`, with their variables of the environment and the values to set.
+_PARAMETERS = (
+    # Number of heaps.
+    (-8, "MALLOC_ARENA_MAX", 2),
+    # Size in bytes from which a block of memory is outside of the heaps.
+    (-3, "MALLOC_MMAP_THRESHOLD_", 64 << 10),
+)
 
 
 def limit_heaps() -> None:
     """
-    Let all threads share two heaps, unless the user has set their number.
+    Let all threads share two heaps, and keep large texts out of them, unless the user has set these parameters.
 
     By default, glibc gives threads up to eight heaps per processor. With 64 calls in flight, what one thread frees
-    stays in its heap while the other heaps grow: a quarter of the memory of a run. Other C libraries have no such
-    parameter.
+    stays in its heap while the other heaps grow: a quarter of the memory of a run. And once a large block is freed,
+    further blocks of its size are put into the heaps, where they leave gaps: 12 MB of 242 MB with the 9,557 schemas of
+    JSONSchemaBench. Other C libraries have no such parameters.
     """
-    if sys.platform != "linux" or "MALLOC_ARENA_MAX" in os.environ:
+    if sys.platform != "linux":
         return
     import ctypes
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_ARENA_MAX, _HEAPS)
+    if mallopt is None:
+        return
+    for parameter, variable, value in _PARAMETERS:
+        if variable not in os.environ:
+            mallopt(parameter, value)

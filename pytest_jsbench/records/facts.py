@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -140,6 +141,16 @@ class RecordedVerdict(Struct, frozen=True, kw_only=True):
         return cls(**{name: getattr(record, name) for name in cls.__struct_fields__})
 
 
+@functools.lru_cache(maxsize=1024)
+def _shared_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same tuple for equal names, which attempts at similar cases have."""
+    return tuple(map(sys.intern, names))
+
+
+#: Returns the same text for equal digests, which attempts at one case have.
+_shared_text = functools.lru_cache(maxsize=1024)(str)
+
+
 # Nothing in a frozen value refers back to it, so the garbage collector need not visit one for each attempt.
 class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="facts", tag_field="type", gc=False):
     """
@@ -214,10 +225,13 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     load: LoadFacts | None = None
 
     def __post_init__(self) -> None:
-        """Intern names, so that equal names in many facts take memory only once."""
+        """Share equal names and digests, so that they take memory only once in many facts."""
         for name in ("broken", "codes", "keywords", "trivial"):
             if (names := getattr(self, name)) is not None:
-                force_setattr(self, name, tuple(map(sys.intern, names)))
+                force_setattr(self, name, _shared_names(tuple(names)))
+        for name in ("schema_digest", "prompt_digest"):
+            if (text := getattr(self, name)) is not None:
+                force_setattr(self, name, _shared_text(text))
         if self.variant:
             force_setattr(self, "variant", sys.intern(self.variant))
         if self.batch is not None:

@@ -71,7 +71,9 @@ class RustValidator:
             try:
                 self._compiled.validate(instance)
             except jsonschema_rs.ValidationError as error:
-                errors = (error,)
+                # with its traceback, the error would keep this frame, and with it the schema, until the garbage
+                # collector runs: 45 MB after the 9,557 schemas of JSONSchemaBench
+                errors = (error.with_traceback(None),)
         nearest = NearestBranches(instance, names)
         return tuple(nearest.violation(_to_reported_error(error, self._originals)) for error in errors)
 

@@ -277,3 +277,17 @@ def test_each_kind_of_generation_is_distinguished() -> None:
     ]
     assert [one.failing for one in kinds] == [False, True, True, False, True, True, True, True, False]
     assert kinds[-1].failure_type is FailureType.INVALID_SCHEMA
+
+
+def test_facts_of_equal_attempts_share_names_and_digests() -> None:
+    record = examples.record("c0", verdict=examples.VIOLATED, schema={"type": "object", "required": ["n"]})
+    first, second = (
+        from_json(AttemptFacts, parse_json(json_line(to_json(AttemptFacts.of(replace(record, repeat=number))))))
+        for number in range(2)
+    )
+    assert first.keywords
+    assert first.keywords is second.keywords
+    assert first.broken is second.broken
+    assert first.schema_digest
+    assert first.schema_digest is second.schema_digest
+    assert first.prompt_digest is second.prompt_digest

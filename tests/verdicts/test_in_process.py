@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -189,3 +191,17 @@ def test_schema_without_its_answer_is_dropped_after_those_that_were_judged() -> 
     for text in (first, second, third):
         list(judge.judge(text, "{}", truncated=False))
     assert judge.compiled == [first, second, third, first, second]
+
+
+def test_dropped_schema_is_freed_without_the_garbage_collector() -> None:
+    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
+    text = json.dumps({"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}})
+    *_, verdict = judge.judge(text, '"x"', truncated=False)
+    assert verdict.violations
+    compiled = weakref.ref(judge._compile_cached(text, for_answer=True))
+    gc.disable()
+    try:
+        judge._judged.clear()
+        assert compiled() is None
+    finally:
+        gc.enable()

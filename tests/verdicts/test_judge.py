@@ -236,6 +236,13 @@ def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: 
     assert len(sent) == 9
 
 
+def test_child_keeps_schemas_up_to_a_total_length(forgetful: Judge, sent: list[Mapping[str, Any]]) -> None:
+    schemas = [{"const": number, "title": letter * 400_000} for number, letter in enumerate("abc")]  # two fit
+    for number in (0, 1, 2, 1, 0):
+        assert forgetful.judge(schemas[number], str(number)).passed
+    assert [message.get("dropped") for message in sent[1:]] == [[], [], [1], None, [2]]
+
+
 def test_a_usable_schema_is_inspected_once(forgetful: Judge, sent: list[Mapping[str, Any]]) -> None:
     wrong = {"type": "text"}
     for schema in ({"const": 1}, wrong, {"const": 1}, wrong):

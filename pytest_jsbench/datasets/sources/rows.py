@@ -34,13 +34,33 @@ def list_row(
     `fields` may contain the row's task and name; otherwise `task` and `name` are used.
     """
     texts: Mapping[str, object] = fields if isinstance(fields, Mapping) else {}
+    reader = _RowReader(row)
     return ListedCase(
         task=_text(texts, "task") or task,
         name=next((text for field in ID_NAMES if (text := _text(texts, field)) is not None), name),
         where=where,
-        read=partial(_read, row),
-        text=partial(_schema_text, row) if only_schema else None,
+        read=reader.read,
+        text=reader.schema_text if only_schema else None,
     )
+
+
+class _RowReader:
+    """Reads a row, as a case or only its schema's text; each row has one, so it is small."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: Callable[[], Any]) -> None:
+        self._row = row
+
+    def read(self, key: CaseKey) -> Case:
+        return case_of(key, self._row())
+
+    def schema_text(self) -> object:
+        try:
+            fields = self._row()
+        except Unreadable:
+            return None  # reported when the case is read
+        return next((fields[name] for name in SCHEMA_NAMES if name in fields), None)
 
 
 def table_cases(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
@@ -62,18 +82,6 @@ def is_row(value: object) -> bool:
         return True
     # requests with tools have messages, too
     return any(name in value for name in ("prompt", "messages", "unique_id")) and tools.read_definitions(value) is None
-
-
-def _read(row: Callable[[], Any], key: CaseKey) -> Case:
-    return case_of(key, row())
-
-
-def _schema_text(row: Callable[[], Mapping[str, Any]]) -> object:
-    try:
-        fields = row()
-    except Unreadable:
-        return None  # reported when the case is read
-    return next((fields[name] for name in SCHEMA_NAMES if name in fields), None)
 
 
 def case_of(key: CaseKey, row: object) -> Case:
