@@ -34,18 +34,18 @@ def list_row(
     `fields` may contain the row's task and name; otherwise `task` and `name` are used.
     """
     texts: Mapping[str, object] = fields if isinstance(fields, Mapping) else {}
-    reader = _RowReader(row)
+    listed = _ListedRow(row)
     return ListedCase(
         task=_text(texts, "task") or task,
         name=next((text for field in ID_NAMES if (text := _text(texts, field)) is not None), name),
         where=where,
-        read=reader.read,
-        text=reader.schema_text if only_schema else None,
+        read=listed.read,
+        text=listed.schema_text if only_schema else None,
     )
 
 
-class _RowReader:
-    """Reads a row, as a case or only its schema's text; each row has one, so it is small."""
+class _ListedRow:
+    """A row that is read on request, as a case or only its schema's text; each row has one, so it is small."""
 
     __slots__ = ("_row",)
 
