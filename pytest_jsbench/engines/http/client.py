@@ -108,14 +108,18 @@ class _Connection(HTTPConnection):
         self.sock = TimedSocket(self.sock)
 
     def request(self, *args: Any, **options: Any) -> None:
-        """Send a request, with its head and body at once, which wakes the server once and not twice."""
+        """
+        Send a request, with its head and body at once, which wakes the server once and not twice; a large body is sent
+        separately, since joining would copy it.
+        """
         parts: list[bytes] = []
         self._parts = parts
         try:
             super().request(*args, **options)
         finally:
             self._parts = None
-        self.send(b"".join(parts))
+        for data in [b"".join(parts)] if sum(map(len, parts)) <= CHUNK_SIZE else parts:
+            self.send(data)
 
     def send(self, data: Any) -> None:
         """Send data, or keep a part of a request until the request is complete."""
