@@ -34,7 +34,6 @@ from pytest_jsbench.plugin.context import (
     variant_of,
 )
 from pytest_jsbench.plugin.pytest_options import ROOT
-from pytest_jsbench.plugin.text_storage import StoredLines, TextStorage
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, Missing
 from pytest_jsbench.verdicts.verdicts import excerpt
@@ -202,16 +201,7 @@ class JSBenchCase(pytest.Item):
             # to it in several places.
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
-        if isinstance(failed, CaseFailed):
-            self._store_lines(shown.reprtraceback.reprentries)
         return shown
-
-    def _store_lines(self, entries: Iterable[Any]) -> None:
-        """Keep the lines of a failure in a file, unless that is impossible, because pytest keeps all reports."""
-        storage = self.config.stash[_LINES]
-        with suppress(OSError, ValueError):
-            for entry in entries:
-                entry.lines = StoredLines(storage.add("\n".join(entry.lines)))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return path, line number and heading of the item; the line number 0 is needed by `Node.warn`."""
@@ -219,9 +209,6 @@ class JSBenchCase(pytest.Item):
         # prevents this
         return self.config.rootpath / ROOT, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
 
-
-#: Storage of the lines of failures.
-_LINES = pytest.StashKey[TextStorage]()
 
 #: Number of explained failures in this process; only the first explanations contain the answer.
 _EXPLAINED = pytest.StashKey[int]()
@@ -246,9 +233,6 @@ class Suite:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._tracebacks: list[TracebackType] = []
-        #: The last report of a call phase.
-        self._called: pytest.TestReport | None = None
-        context.config.stash[_LINES] = TextStorage(context.config)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -338,21 +322,9 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """
-        Remove the results from a report that a worker has sent, because the worker keeps its reports in memory; share
-        equal parts of the reports of a case, because pytest keeps them all.
-        """
+        """Remove the results from a report that a worker has sent, because the worker keeps its reports in memory."""
         if self._context.worker is not None:
             transport.take(report)
-        if not of_suite(report.nodeid):
-            return
-        called = self._called
-        if report.when == "call":
-            self._called = report
-        elif called is not None and called.nodeid == report.nodeid:
-            for name in ("keywords", "user_properties"):  # 400 bytes
-                if getattr(report, name) == (earlier := getattr(called, name)):
-                    setattr(report, name, earlier)
 
 
 def _clear_frames(noted: TracebackType) -> None:
