@@ -77,11 +77,14 @@ class RowReader:
         self._last = 0
         self._sequence = 0
         self._thread: threading.Thread | None = None
+        #: Whether a row could not be read ahead, after which rows are read only when they are needed.
+        self._failed = False
 
     def add_group(self, group: RowGroup, rows: int) -> None:
         """Add a group after those that were listed before; if it was listed before, its file may have changed."""
         with self._reading:
             if group in self._places:
+                self._failed = False
                 self._blocks.clear()
                 self._ahead.clear()
             self._places[group] = self._end
@@ -145,9 +148,14 @@ class RowReader:
         """Note that a block was read; start to read ahead if it is one of a sequence and the next one is not kept."""
         group, number = key
         position = self._places[group] + number
-        self._sequence = self._sequence + 1 if abs(position - self._last) <= _DISORDER else 0
+        steps = position - self._last
         self._last = position
-        if self._sequence < _SEQUENCE or position + 1 >= self._end or self._key_at(position + 1) in self._ahead:
+        if abs(steps) > _DISORDER:
+            self._sequence = 0
+        elif steps >= 0:  # a block that a thread reads a little late counts neither way
+            self._sequence += 1
+        is_next_kept = position + 1 >= self._end or self._key_at(position + 1) in self._ahead
+        if self._failed or self._sequence < _SEQUENCE or is_next_kept:
             return
         if self._thread is None or not self._thread.is_alive():
             thread = threading.Thread(target=self._read_ahead, name="jsbench-read-ahead", daemon=True)
@@ -160,24 +168,35 @@ class RowReader:
         return self._groups[place], position - self._starts[place]
 
     def _read_ahead(self) -> None:
-        """Read blocks from the last one on, until enough are kept, and end the child."""
+        """
+        Read blocks from the last one on, until enough are kept, and end the child; if that fails, keep the child, and
+        read no further blocks ahead.
+        """
         with self._reading:
             self._ahead.clear()  # what was not read in its turn
         position = 0
         size = 0
-        with suppress(DatasetError):  # reported when the row is read
+        try:
             while size < self._most_ahead and (position := max(position, self._last + 1)) < self._end:
                 group, number = self._key_at(position)
                 limits = number * _ROWS_AT_ONCE, _ROWS_AT_ONCE, self._at_once
                 texts: list[str] = self.call("pack_rows", group.places, group.number, *limits)
+                if not texts:  # the file has become shorter
+                    self._failed = True
+                    return
                 packed = [base64.b64decode(text) for text in texts]
                 with self._reading:
                     read = max(0, self._last + 1 - position)  # meanwhile, by other threads
                     self._ahead |= {(group, number + at): packed[at] for at in range(read, len(packed))}
                 position += len(packed)
                 size += sum(map(len, packed))
-                if not packed or not self._calls.is_running():  # the file has changed, or the run has ended
-                    break
+                if not self._calls.is_running():  # the run has ended
+                    return
+        except DatasetError:  # reported when the row is read
+            self._failed = True
+            return
+        except ValueError:  # the end of the run has closed the child's files during the call
+            return
         self._calls.let_go()
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,46 @@ def test_unreadable_rows_are_reported_when_they_are_read(reading: Reading) -> No
     reading.wait()
     with pytest.raises(Unreadable, match=r"rows\.parquet"):
         reading.title(ROWS - 1)
+
+
+def test_rows_read_backwards_are_not_read_ahead(reading: Reading) -> None:
+    for row in reversed(range(ROWS)):
+        assert reading.title(row) == f"t{row}"
+    assert reading.reader._thread is None
+
+
+def test_child_is_kept_if_a_row_cannot_be_read_ahead(tmp_path: Path, reading: Reading) -> None:
+    for row in range(200):
+        reading.title(row)
+    reading.path.write_bytes(b"no table")
+    reading.calls.close()  # the next child opens the file again
+    for row in range(200, 320):
+        with suppress(Unreadable):
+            reading.title(row)
+        reading.wait()
+    assert reading.started <= 3
+
+
+class _Closing(GuardedCalls):
+    """Calls whose child is closed by the end of the run while rows are read ahead."""
+
+    def call(self, function: str, *arguments: Any, seconds: float) -> Any:
+        if function.endswith(":pack_rows"):
+            raise ValueError("write to closed file")
+        return super().call(function, *arguments, seconds=seconds)
+
+
+def test_end_of_a_run_ends_reading_ahead_silently(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    closing = _Closing(memory=parquet.MEMORY)
+    reading.reader = RowReader(closing)
+    reading.list_again()
+
+    for row in range(300):
+        assert reading.title(row) == f"t{row}"
+    reading.wait()
+    closing.close()
+
+    assert reading.reader._thread is not None
+    assert errors == []
