@@ -17,7 +17,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError
-from pytest_jsbench.core.guarded_calls import guarded_calls
+from pytest_jsbench.core.guarded_calls import end_idle_children, guarded_calls
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
@@ -41,6 +41,14 @@ _CACHED_RUNS = 5
 
 def activate(config: pytest.Config) -> None:
     """Prepare this process for the run; raise pytest.UsageError for invalid input."""
+    try:
+        _activate(config)
+    except BaseException:
+        end_idle_children()  # a program that has called pytest.main goes on
+        raise
+
+
+def _activate(config: pytest.Config) -> None:
     secrecy = Secrecy(config)
     with secrecy.usage_errors():
         context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)

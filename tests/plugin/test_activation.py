@@ -163,3 +163,22 @@ def test_judge_starts_while_the_dataset_is_read_by_a_process_that_makes_attempts
     bench.run("--jsbench-dataset=early_judge:SCHEMAS", *arguments)
 
     assert (bench.path / "started").read_text() == str(started)
+
+
+LEFT = """
+import pathlib
+
+from pytest_jsbench.core.guarded_calls import guarded_calls
+
+def pytest_unconfigure():
+    pathlib.Path("left").write_text(str(guarded_calls().is_running()))
+"""
+
+
+def test_no_process_is_left_by_a_run_that_cannot_start(bench: Bench) -> None:
+    bench.write({"early_judge.py": EARLY_JUDGE, "patience": "60", "conftest.py": LEFT})
+
+    result = bench.run("--jsbench-dataset=early_judge:SCHEMAS", "--jsbench-baseline=none.json")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert ((bench.path / "started").read_text(), (bench.path / "left").read_text()) == ("True", "False")
