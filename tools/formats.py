@@ -26,7 +26,13 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.records import metadata
 from pytest_jsbench.records.journal import Header
-from pytest_jsbench.records.metadata import OMITTED_IF_EMPTY, OMITTED_IN_VARIANT, MetadataParts, RunMetadata
+from pytest_jsbench.records.metadata import (
+    OMITTED_IF_EMPTY,
+    OMITTED_IF_UNKNOWN,
+    OMITTED_IN_VARIANT,
+    MetadataParts,
+    RunMetadata,
+)
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.reports.run_json import RUN_VERSION, FinishedRun, RunFile, VariantFigures
@@ -37,7 +43,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: Fields that only the process that created the value needs.
 IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
 #: Fields of dataclasses that are omitted at their default; a Struct defines this itself.
-ABSENT = {(RunMetadata, name) for name in (*OMITTED_IF_EMPTY, "entry")}
+ABSENT = {(RunMetadata, name) for name in (*OMITTED_IF_EMPTY, *OMITTED_IF_UNKNOWN, "entry")}
 #: Types with a definition of their own; all other types are inlined.
 NAMED = {
     **{name: name.lower() for name in ("Completion", "Declined", "Failed", "Decided", "Timing", "Usage", "Sent")},

@@ -17,7 +17,7 @@ from pytest_jsbench.core.text import format_count, list_names
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.questions import combine_variants, difference
+from pytest_jsbench.records.questions import combine_variants, common_entries, difference
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
@@ -95,7 +95,10 @@ def merge(paths: Sequence[Path]) -> Merged:
         replaced = replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
-    metadatas = [runs[0].metadata for runs in of_variants.values()]
+    metadatas = [
+        replace(runs[0].metadata, options=common_entries([run.metadata.options for run in runs]))
+        for runs in of_variants.values()
+    ]
     metadata = combine_variants(metadatas) if parts[0].run.variants else metadatas[0]
     absent = [
         f"{shard} of variant {name}" if name else shard

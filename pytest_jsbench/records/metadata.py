@@ -30,8 +30,10 @@ OMITTED_IN_VARIANT = ("repairs", "rewrite", "options")
 #: Fields that files contain only if they have a value.
 OMITTED_IF_EMPTY = (
     *("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite"),
-    *("rate", "plain_share", "slo", "merged", "options"),
+    *("rate", "plain_share", "slo", "merged"),
 )
+#: Fields that files contain only if they are known; earlier versions did not record them.
+OMITTED_IF_UNKNOWN = ("options",)
 
 
 class Entry(StrEnum):
@@ -211,8 +213,8 @@ class RunMetadata:
     plain_share: Fraction | None = None
     #: Service level of the answers, as for --jsbench-slo; absent without one.
     slo: str = ""
-    #: Options by name that were set, affect the run, and are recorded in no other field; absent if there are none.
-    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    #: Options by name that were set, affect the run, and are recorded in no other field; absent if not recorded.
+    options: Mapping[str, str | int | float | bool] | None = None
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
     #: Number of runs that were merged into this one, at different times; absent if it was not merged.
@@ -244,6 +246,7 @@ class RunMetadata:
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
         data["fault_reports"] = [to_json(report) for report in self.fault_reports]
         omitted = {name for name in OMITTED_IF_EMPTY if not data[name]}
+        omitted |= {name for name in OMITTED_IF_UNKNOWN if data[name] is None}
         if self.entry is Entry.PYTEST:
             omitted.add("entry")
         return {name: value for name, value in data.items() if name not in omitted}

@@ -76,14 +76,14 @@ def combine_variants(variants: Sequence[RunMetadata]) -> RunMetadata:
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else None
     for name in _PARTS:
-        shared[name] = _common([getattr(variant, name) for variant in variants])
+        shared[name] = common_entries([getattr(variant, name) for variant in variants])
     for name in _EMPTY_IF_DIFFERENT:
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else ""
     return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
 
 
-def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+def common_entries(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
     """Return the entries that all mappings have in common; None if one of the mappings is None."""
     given = [mapping for mapping in mappings if mapping is not None]
     if len(given) < len(mappings):

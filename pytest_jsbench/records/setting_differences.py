@@ -52,13 +52,15 @@ _PATHS = tuple(
         key=lambda path: list(Bearing).index(_BEARINGS[path]),
     )
 )
-#: Values for runs that do not record a setting: the first judge rules had no version, and without Python code there are
-#: no steps.
-_IF_NOT_RECORDED: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
-#: Settings that a run records only if they are set.
-_ABSENT_IF_NOT_SET = (frozenset(OMITTED_IF_EMPTY) & frozenset(_PATHS)) | {
-    path.removeprefix("options.") for path in _PATHS if path.startswith("options.")
+#: Values of settings that a run does not record although it records others of their group: the first judge rules had no
+#: version, without Python code there are no steps, and an option that was not set has its default.
+_IF_NOT_RECORDED: Mapping[str, Any] = {
+    "versions.judge": "1",
+    "dataset.steps": [],
+    **{path: option.default for option in OPTIONS for path in option.places if path.startswith("options.")},
 }
+#: Settings that a run records only if they are set.
+_ABSENT_IF_NOT_SET = frozenset(OMITTED_IF_EMPTY) & frozenset(_PATHS)
 #: Fields of a run's metadata that contain settings.
 SETTING_FIELDS = frozenset(path.partition(".")[0] for path in (*_PATHS, *_GROUPS))
 #: Settings that need not be reported if the settings on which they depend explain the difference.

@@ -461,3 +461,12 @@ def test_merge_of_one_run_keeps_the_figures_of_its_load(tmp_path: Path, changes:
     assert before.goodput is not None
     assert (after.goodput, after.achieved_rate) == (before.goodput, before.achieved_rate)
     assert "merged" not in merged.metadata.to_dict()
+
+
+def test_merged_run_has_the_options_that_its_parts_share(tmp_path: Path) -> None:
+    parts = [
+        store_shard(tmp_path / "1", "1/2", [examples.record("a")], "a", options={"retries": 5, "rpm": 60}),
+        store_shard(tmp_path / "2", "2/2", [examples.record("b")], "b", options={"retries": 5}),
+    ]
+
+    assert merge(parts).run.metadata.options == {"retries": 5}

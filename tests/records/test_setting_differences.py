@@ -167,13 +167,17 @@ def test_runs_are_compared_by_recorded_options_and_by_all_options_of_the_judge()
 
 
 def test_option_without_a_field_of_its_own_is_compared_by_its_entry_in_the_options() -> None:
-    runs: list[dict[str, Any]] = [{"engine": "e", "options": {"retries": 0, "rpm": 60.0}}, {"engine": "e"}, {}]
+    runs: list[dict[str, Any]] = [
+        {"engine": "e", "options": {"retries": 0, "rpm": 60.0}},
+        {"options": {}},
+        {"engine": "e"},
+    ]
 
     found = differences([settings_of(run) for run in runs])
 
     assert [(each.name, each.bears_on, each.values) for each in found] == [
-        ("retries", Bearing.ANSWERS, (0, NOT_SET, UNKNOWN)),
-        ("rpm", Bearing.TIMES, (60.0, NOT_SET, UNKNOWN)),
+        ("retries", Bearing.ANSWERS, (0, 2, UNKNOWN)),
+        ("rpm", Bearing.TIMES, (60.0, None, UNKNOWN)),
     ]
 
 
