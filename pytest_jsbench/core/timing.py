@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from pytest_jsbench.core.json_values import Seconds, write_always
 
 #: Maximum difference between two clocks that were read one after the other, in seconds.
-_CLOCK_TOLERANCE = 0.001
+CLOCK_TOLERANCE = 0.001
 
 
 class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,4 +107,4 @@ class Stopwatch:
 
     def _lateness(self, first: float, arrived: float) -> float | None:
         """Return how late the first token was read; None if it cannot have arrived at this time."""
-        return max(first - arrived, 0.0) if self._start <= arrived <= first + _CLOCK_TOLERANCE else None
+        return max(first - arrived, 0.0) if self._start <= arrived <= first + CLOCK_TOLERANCE else None

@@ -73,7 +73,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         slo="" if plan.load.slo is None else str(plan.load.slo),
     )
     described = [
-        replace(_describe_variant(variant, infos[name], shared), options=plan.spec.recorded_options(name))
+        _describe_variant(variant, infos[name], partial(shared, options=plan.spec.recorded_options(name)))
         for name, variant in plan.variants.items()
     ]
     return described[0] if "" in infos else combine_variants(described)

@@ -60,6 +60,6 @@ class RunSpec:
         for group in (*ask, *shared, self.gates, self.outputs):
             for name, option in group.options.items():
                 value = getattr(group, name)
-                if option.places == (f"options.{name}",) and value != option.default:
+                if option.affects is not None and not option.recorded and value != option.default:
                     recorded[name] = value if isinstance(value, bool | int | float) else str(value)
         return recorded

@@ -14,6 +14,8 @@ import time
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from pytest_jsbench.core.timing import CLOCK_TOLERANCE
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
@@ -24,8 +26,6 @@ _SOL_SOCKET = 1
 _TIMESPEC = struct.Struct("@ll")
 #: Size of the buffer for the message.
 _MESSAGE_SIZE = 64
-#: Maximum difference between two clocks that were read one after the other, in seconds.
-_CLOCK_TOLERANCE = 0.001
 
 
 class Read(NamedTuple):
@@ -111,7 +111,7 @@ class TimedReceiver:
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
                 age: float = self._real_time() - (seconds + nanoseconds * 1e-9)
                 now = time.perf_counter()
-                if -_CLOCK_TOLERANCE <= age <= now - self._last_woken + _CLOCK_TOLERANCE:
+                if -CLOCK_TOLERANCE <= age <= now - self._last_woken + CLOCK_TOLERANCE:
                     return now - age
         return woken
 
