@@ -42,9 +42,13 @@ class Dialect:
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords of a schema that have an effect in this dialect and can make an instance invalid."""
+        return {keyword: schema[keyword] for keyword in self.effective(schema)}
+
+    def effective(self, schema: dict[str, Any]) -> list[str]:
+        """Return the names of these keywords, without their values."""
         if self.lone_references and "$ref" in schema:
-            return {"$ref": schema["$ref"]}
-        return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}
+            return ["$ref"]
+        return [keyword for keyword in schema if keyword in self.keywords]
 
 
 DRAFT_4 = Dialect(

@@ -128,11 +128,7 @@ class References:
         dialect = self.dialect(schema)
         if dialect is None or keywords.isdisjoint(schema):  # most schemas have none of these keywords
             return
-        if dialect.lone_references and "$ref" in schema:
-            applied = ["$ref"]
-        else:
-            applied = [keyword for keyword in schema if keyword in keywords and keyword in dialect.keywords]
-        for keyword in applied:
+        for keyword in keywords.intersection(dialect.effective(schema)):
             value = self.resolve(schema, schema[keyword]) if keyword in REFERENCES else schema[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
