@@ -15,7 +15,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +85,18 @@ class Loopback:
 
 
 @contextmanager
-def serve(*, latency: float, first: float | None = None, chunks: int = 64) -> Iterator[Loopback]:
-    """Run the server; streamed calls get their chunks evenly between the seconds `first` and `latency`."""
+def serve(
+    *, latency: float, first: float | None = None, chunks: int = 64, answers: Path | None = None
+) -> Iterator[Loopback]:
+    """
+    Run the server; streamed calls get their chunks evenly between the seconds `first` and `latency`.
+
+    `answers` is a JSON file for Chat Completions: an object with the answer to each schema, by the schema's text as of
+    `schema_text`.
+    """
     command = [sys.executable, "-m", "benchmarks.loopback", str(latency), f"--chunks={chunks}"]
     command += [] if first is None else [f"--first={first}"]
+    command += [] if answers is None else [f"--answers={answers}"]
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
@@ -96,6 +104,11 @@ def serve(*, latency: float, first: float | None = None, chunks: int = 64) -> It
             yield Loopback(url=f"http://127.0.0.1:{int(process.stdout.readline())}")
         finally:
             process.terminate()
+
+
+def schema_text(schema: object) -> str:
+    """Return the text by which the server finds the answer to a schema."""
+    return json.dumps(schema, sort_keys=True)
 
 
 def write_cases(folder: Path, count: int) -> None:
@@ -158,7 +171,9 @@ class _Server(asyncio.Protocol):
         else:
             self._state.opened += not self._called
             self._called = True
-            self._state.call(Call(connection=self, wire=wire, path=path, body=body[:wanted]))
+            self._state.call(
+                Call(connection=self, wire=wire, path=path, body=body[:wanted], answers=self._state.answers)
+            )
 
     def begin(self) -> None:
         self._write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -180,15 +195,22 @@ class _Server(asyncio.Protocol):
 class Call:
     """A call, from its arrival to its answer."""
 
-    def __init__(self, *, connection: _Server, wire: WireFormat, path: str, body: bytes) -> None:
+    def __init__(
+        self, *, connection: _Server, wire: WireFormat, path: str, body: bytes, answers: Mapping[str, str]
+    ) -> None:
         self.connection = connection
         self.wire = wire
+        self._body = body
+        self._answers = answers
         self.streamed = b'"stream":true' in body or ":streamGenerateContent" in path
         match = _NAME.search(body)
         self.name = match[1].decode() if match else "?"
         self.arrived_at = asyncio.get_running_loop().time()
 
     def answer_text(self) -> str:
+        if self._answers:
+            wanted = json.loads(self._body)["response_format"]["json_schema"]["schema"]
+            return self._answers[schema_text(wanted)]
         return json.dumps({"n": int(self.name) if self.name.isdigit() else 0, "city": "Oslo"})
 
     def complete(self) -> None:
@@ -207,7 +229,8 @@ class Call:
 
 
 class _State:
-    def __init__(self, latency: float, *, first: float, chunks: int) -> None:
+    def __init__(self, latency: float, *, first: float, chunks: int, answers: Mapping[str, str]) -> None:
+        self.answers = answers
         self._latency = latency
         self._first = first
         self._chunks = chunks
@@ -318,8 +341,8 @@ class _State:
         return name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1
 
 
-async def _main(latency: float, first: float, chunks: int) -> None:
-    state = _State(latency, first=first, chunks=chunks)
+async def _main(latency: float, first: float, chunks: int, answers: Mapping[str, str]) -> None:
+    state = _State(latency, first=first, chunks=chunks, answers=answers)
     server = await asyncio.get_running_loop().create_server(lambda: _Server(state), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
@@ -330,6 +353,8 @@ if __name__ == "__main__":
     parser.add_argument("latency", type=float, help="seconds until each answer")
     parser.add_argument("--first", type=float, help="seconds until the first chunk (0: immediately)")
     parser.add_argument("--chunks", type=int, default=64, help="number of chunks of a streamed answer (default: 64)")
+    parser.add_argument("--answers", type=Path, help="JSON file with the answer to each schema (chat only)")
     given = parser.parse_args()
     even = given.latency / given.chunks
-    asyncio.run(_main(given.latency, even if given.first is None else given.first, given.chunks))
+    known = {} if given.answers is None else json.loads(given.answers.read_text())
+    asyncio.run(_main(given.latency, even if given.first is None else given.first, given.chunks, known))
