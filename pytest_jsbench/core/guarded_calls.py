@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -327,6 +327,7 @@ class GuardedCalls:
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
+        self._starting: threading.Thread | None = None
         #: Exit stack that closes the child.
         self._end = contextlib.ExitStack()
         weakref.finalize(self, self._end.close)
@@ -393,6 +394,30 @@ class GuardedCalls:
             raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
         return reply
 
+    def start(self, function: str, *arguments: Any) -> None:
+        """
+        Start the child in the background with a call that imports what later calls need; they report its error.
+
+        A later call waits until this one has ended. A child that runs or starts already is not started again.
+        """
+        if self._starting is not None or self.is_running():
+            return
+        starting = threading.Thread(target=self._start_child, args=(function, arguments), name="jsbench-child")
+        starting.daemon = True
+        with contextlib.suppress(RuntimeError):  # if no thread can be started, the next call starts the child
+            starting.start()
+            self._starting = starting
+
+    def _start_child(self, function: str, arguments: Sequence[Any]) -> None:
+        with contextlib.suppress(ChildNotStarted, OSError, MemoryError):
+            self.values_of(function, *arguments, seconds=_START, memory=self._memory)
+
+    def _await_start(self) -> None:
+        """Wait until a child that was started in the background has ended its first call, so that it can be ended."""
+        if self._starting is not None and self._starting is not threading.current_thread():
+            self._starting.join()
+            self._starting = None
+
     def _forget(self) -> ChildProcess | None:
         child = self._child
         self._child = None
@@ -406,6 +431,7 @@ class GuardedCalls:
 
     def close(self) -> None:
         """End the child gracefully; a later call starts another."""
+        self._await_start()
         if (child := self._forget()) is not None:
             child.close()
 
@@ -424,6 +450,7 @@ class GuardedCalls:
 
     def let_go(self) -> None:
         """End the child unless a call is running; a later call starts another."""
+        self._await_start()
         if self._lock.acquire(blocking=False):
             try:
                 self.close()

@@ -8,6 +8,7 @@ exit status and writes the files, and `terminal` prints the summary.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_jsbench.plugin.plain_imports import import_plainly
 
         import_plainly(config)
+        _start_reader(config)
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)
@@ -65,6 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _is_active(config: pytest.Config) -> bool:
     return any(value_of(config, name) for name in ("engine", "replay", "record", "variants"))
+
+
+def _start_reader(config: pytest.Config) -> None:
+    """Start the child process that reads the dataset, if it needs one, while this process imports its modules."""
+    from pytest_jsbench.datasets.sources.parquet_child import start_for
+
+    with suppress(pytest.UsageError, OSError):  # reported when the option or the directory is read
+        for source in value_of(config, "dataset") or ():
+            start_for(source)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,8 +9,6 @@ import hashlib
 import json
 import platform
 import re
-import threading
-from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self, assert_never
@@ -82,21 +80,12 @@ class Judge:
         self._policy = json.dumps(asdict(policy))
         self._calls = GuardedCalls() if calls is None else calls
         self._owned = calls is None
-        self._starting: threading.Thread | None = None
         #: Digests of the schemas that were found usable: the cases of an application offer the same tools.
         self._usable: set[bytes] = set()
 
     def start(self) -> None:
         """Start the child process in the background; if this fails, the first request reports the error."""
-        if self._starting is None:
-            starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
-            with suppress(RuntimeError):  # if no thread can be started, the first request starts the child
-                starting.start()
-                self._starting = starting
-
-    def _start_child(self) -> None:
-        with suppress(JudgeError, OSError, MemoryError):  # the first request reports the error
-            self._call_child("inspect_schema", "true")
+        self._calls.start(f"{_IN_CHILD}:inspect_schema", "true", self._policy)
 
     def _call_child(self, function: str, schema: str, *arguments: object) -> ChildReply:
         """Call a function of `in_process` in the child process; raise JudgeError if the child cannot be started."""
@@ -201,8 +190,6 @@ class Judge:
 
     def close(self) -> None:
         """End the judge's own child process; a later request starts another."""
-        if self._starting is not None:
-            self._starting.join()
         if self._owned:
             self._calls.close()
 

@@ -123,6 +123,35 @@ def test_only_idle_children_are_ended_together(kept: GuardedCalls, tmp_path: Pat
         first.result(timeout=30)
 
 
+@pytest.mark.parametrize("end", [GuardedCalls.let_go, GuardedCalls.close, lambda _: end_idle_children()])
+def test_child_that_starts_in_the_background_is_ended(
+    kept: GuardedCalls, tmp_path: Path, end: Callable[[GuardedCalls], None]
+) -> None:
+    release = tmp_path / "release"
+    kept.start("tests.support.child_functions:work", "wait", str(release))
+    kept.start("tests.support.child_functions:die")  # the child starts already
+    while not kept.is_running():
+        time.sleep(0.001)
+    number = pid(kept)
+    threading.Timer(0.3, release.touch).start()
+
+    end(kept)
+
+    assert not kept.is_running()
+    assert ask(kept, "echo", "again").values[0]["pid"] != number
+
+
+def test_child_that_cannot_start_in_the_background_is_reported_by_the_next_call() -> None:
+    def start(_: object) -> ChildProcess:
+        raise ChildNotStarted("no interpreter")
+
+    with contextlib.closing(GuardedCalls(start=start)) as calls:
+        calls.start("tests.support.child_functions:process")
+
+        with pytest.raises(ChildNotStarted, match="no interpreter"):
+            calls.call("tests.support.child_functions:process", seconds=10)
+
+
 def test_a_child_that_serves_between_calls_is_not_ended() -> None:
     with contextlib.closing(GuardedCalls(serves=True)) as server, contextlib.closing(GuardedCalls()) as other:
         for calls in (server, other):

@@ -182,3 +182,39 @@ def test_no_process_is_left_by_a_run_that_cannot_start(bench: Bench) -> None:
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert ((bench.path / "started").read_text(), (bench.path / "left").read_text()) == ("True", "False")
+
+
+EARLY_READER = """
+import pathlib
+import sys
+
+from pytest_jsbench.datasets.sources import parquet_child
+
+START = parquet_child.start_for
+sys.modules.pop("pytest_jsbench.plugin.activation", None)
+
+def start_and_look(source):
+    pathlib.Path("imported").write_text(str("pytest_jsbench.plugin.activation" in sys.modules))
+    START(source)
+
+parquet_child.start_for = start_and_look
+
+def pytest_unconfigure():
+    pathlib.Path("running").write_text(str(parquet_child.table_calls().is_running()))
+"""
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 0), (("--jsbench-baseline=none.json",), 4)])
+def test_reader_of_the_dataset_starts_before_the_modules_of_the_run(
+    bench: Bench, arguments: tuple[str, ...], status: int
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra datasets")
+    rows = pyarrow.Table.from_pylist([{"json_schema": "{}", "unique_id": "a"}])
+    pytest.importorskip("pyarrow.parquet").write_table(rows, bench.path / "rows.parquet")
+    bench.answers["a"] = "{}"
+    bench.write({"conftest.py": EARLY_READER})
+
+    result = bench.run_subprocess("--jsbench-dataset=rows.parquet", *arguments)
+
+    assert result.ret == status
+    assert ((bench.path / "imported").read_text(), (bench.path / "running").read_text()) == ("False", "False")

@@ -25,6 +25,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
+from pytest_jsbench.datasets.sources.parquet_child import table_calls
 from pytest_jsbench.datasets.sources.rows import table_cases
 
 _SCHEMA = "json_schema"
@@ -77,6 +78,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     repository = source.removesuffix(f"@{revision}") if revision else source
     if not Path(repository).exists() and (cached := _open_cached(selection, repository, revision)) is not None:
         return cached
+    table_calls().let_go()  # it may have been started for this directory
     import datasets  # slow to import
 
     with _hide_output(), _offline_if_unreachable(repository, revision):

@@ -17,10 +17,9 @@ from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import ListedCase
 from pytest_jsbench.datasets.columns import are_schemas
 from pytest_jsbench.datasets.sources import rows
+from pytest_jsbench.datasets.sources.parquet_child import table_calls
 from pytest_jsbench.datasets.sources.parquet_rows import RowGroup, RowReader, TableRow
 
-#: Maximum address space for reading Parquet, in bytes; pyarrow's allocator reserves a gigabyte at the start.
-MEMORY = 4 << 30
 #: Number of rows whose names are read at once.
 _NAMES_AT_ONCE = 10_000
 
@@ -62,8 +61,5 @@ def find(
 
 @lru_cache(maxsize=1)
 def _reader() -> RowReader:
-    """
-    Return the reader with the child process that reads tables. Its memory is limited, since a small file may
-    decompress to any size.
-    """
-    return RowReader(GuardedCalls(memory=MEMORY))
+    """Return the reader of this process."""
+    return RowReader(table_calls())

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
+from pytest_jsbench.datasets.sources.parquet_child import TABLES
 
-#: Module whose functions the child calls.
-_TABLES = "pytest_jsbench.datasets.sources.parquet_tables"
 #: Time limit for each call of the child process in seconds.
 SECONDS = 300.0
 #: Number of rows in a block, which are read at once.
@@ -96,7 +95,7 @@ class RowReader:
         """Call a function of `parquet_tables` in the child; raise DatasetError with one line if that fails."""
         cause: Exception
         try:
-            return self._calls.call(f"{_TABLES}:{function}", *places, *arguments, seconds=SECONDS)
+            return self._calls.call(f"{TABLES}:{function}", *places, *arguments, seconds=SECONDS)
         except CallBroke as error:
             cause = error
             kind, _, problem = str(error).partition(": ")

@@ -51,6 +51,11 @@ def _import_parquet() -> Any:
         del modules["numpy"]
 
 
+def prepare() -> None:
+    """Import what reading a table needs."""
+    _import_parquet()
+
+
 @contextlib.contextmanager
 def _convert_errors(path: Path) -> Iterator[None]:
     """Convert the errors of pyarrow for damaged Parquet files to DatasetError with one line."""

@@ -21,6 +21,7 @@ from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Listing, Selection
 from pytest_jsbench.datasets.sources import parquet
+from pytest_jsbench.datasets.sources.parquet_child import MEMORY
 from tests.support.dataset_reading import keys, opened, problem, read, schema
 
 
@@ -128,7 +129,7 @@ def test_few_bytes_that_decompress_to_millions_of_values_are_rejected(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("memory", "bound"), [(parquet.MEMORY, "within 16 MB of text"), (400 << 20, "within 400 MB of memory")]
+    ("memory", "bound"), [(MEMORY, "within 16 MB of text"), (400 << 20, "within 400 MB of memory")]
 )
 def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(tmp_path: Path, memory: int, bound: str) -> None:
     path = many(tmp_path, 1_000_000, 10**17)
@@ -153,7 +154,7 @@ class CountingCalls(GuardedCalls):
     """Calls that note how many rows each of them reads, and wait a moment for other threads."""
 
     def __init__(self) -> None:
-        super().__init__(memory=parquet.MEMORY)
+        super().__init__(memory=MEMORY)
         self.reads: list[int] = []
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.guarded_calls import ChildProcess, GuardedCalls
-from pytest_jsbench.datasets.sources import parquet
+from pytest_jsbench.datasets.sources.parquet_child import MEMORY
 from pytest_jsbench.datasets.sources.parquet_rows import RowGroup, RowReader
 
 ROWS = 640
@@ -29,7 +29,7 @@ class Reading:
         rows = [{"json_schema": json.dumps({"title": f"t{number}"})} for number in range(ROWS)]
         write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=ROWS // GROUPS)
         self.started = 0
-        self.calls = GuardedCalls(memory=parquet.MEMORY, start=self._start)
+        self.calls = GuardedCalls(memory=MEMORY, start=self._start)
         self.reader = RowReader(self.calls)
         self.path = path
         self.list_again()
@@ -146,7 +146,7 @@ class _Closing(GuardedCalls):
 def test_end_of_a_run_ends_reading_ahead_silently(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
-    closing = _Closing(memory=parquet.MEMORY)
+    closing = _Closing(memory=MEMORY)
     reading.reader = RowReader(closing)
     reading.list_again()
 
