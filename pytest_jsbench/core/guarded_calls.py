@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from pytest_jsbench.core import child_service
 from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, create_alarm
-from pytest_jsbench.core.json_values import as_dict
+from pytest_jsbench.core.json_values import as_dict, loads
 
 #: Reason why a child ended before its reply was complete.
 Ending = Literal["timeout", "memory", "crashed"]
@@ -150,7 +150,7 @@ class ChildProcess:
             if not line.startswith(END):
                 lines.append(line)
                 continue
-            reply = ChildReply(values=_values(lines), **json.loads(line.removeprefix(END)))
+            reply = ChildReply(values=_values(lines), **loads(line.removeprefix(END)))
             if reply.error != "MemoryError":
                 return reply
             self.kill()  # the child may not have freed all the memory of the failed work
@@ -260,7 +260,7 @@ _ENCODER = json.JSONEncoder(default=as_dict)
 
 
 def _values(lines: list[bytes]) -> tuple[Any, ...]:
-    return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in lines)
+    return tuple(loads(line.removeprefix(VALUE)) for line in lines)
 
 
 def _spawn(program: str, errors: int) -> subprocess.Popen[bytes]:

@@ -18,7 +18,7 @@ from msgspec import structs
 from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
-from pytest_jsbench.core.json_values import from_json
+from pytest_jsbench.core.json_values import from_json, loads
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.tool_calls import (
     INCOMPLETE_REASONS,
@@ -139,7 +139,7 @@ class Judge:
             if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
                 instance = text
             decided = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
-            return structs.replace(decided, instance=json.loads(instance))
+            return structs.replace(decided, instance=loads(instance))
         return self._build_undecided_verdict(reply)
 
     def constants(self, schema: Schema) -> tuple[str, ...] | None:

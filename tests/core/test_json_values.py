@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 from pytest_jsbench.core import json_values
-from pytest_jsbench.core.json_values import from_json, too_deep
+from pytest_jsbench.core.json_values import from_json, loads, too_deep
 
 Names = dict[Annotated[str, Meta(pattern="^a$")], int]
 
@@ -68,3 +69,34 @@ def test_too_deep_counts_levels(depth: int, beside: str) -> None:
     for text in (opened, opened + "]" * (depth % 2) + "}]" * (depth // 2)):
         assert not too_deep(text, depth)
         assert too_deep(text, depth - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [1, 2.5, -0.0, true, null], "b": "\\u00e9\\ud83d\\ude00", "a": 2}',
+        b'{"a": "\xc3\xa9"}',
+        "NaN",
+        "[Infinity, -Infinity]",
+        "1e400",
+        "-1E-400",
+        "123456789012345678901234567890",
+        r'"\ud800"',
+        '"\ud800"',
+        " [1]\n",
+        "[" * 900 + "]" * 900,
+    ],
+)
+def test_texts_are_parsed_as_by_the_standard_library(text: str | bytes) -> None:
+    assert repr(loads(text)) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "01", '"\n"', "1 2", "\ufeff1", "[" * 100_000, "1" * 5_000])
+def test_invalid_texts_raise_the_error_of_the_standard_library(text: str) -> None:
+    with pytest.raises((ValueError, RecursionError)) as expected:
+        json.loads(text)
+
+    with pytest.raises(expected.type) as found:
+        loads(text)
+
+    assert str(found.value) == str(expected.value)

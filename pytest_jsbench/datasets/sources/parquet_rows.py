@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import bisect
-import json
 import threading
 import zlib
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
+from pytest_jsbench.core.json_values import loads
 from pytest_jsbench.datasets.sources.parquet_child import TABLES
 
 #: Time limit for each call of the child process in seconds.
@@ -132,7 +132,7 @@ class RowReader:
         """Return a block that was read ahead, or read it."""
         block: list[dict[str, Any]]
         if (packed := self._ahead.pop(key, None)) is not None:
-            block = json.loads(zlib.decompress(packed))
+            block = loads(zlib.decompress(packed))
             return block
         group, number = key
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Tools
-from pytest_jsbench.core.json_values import too_deep
+from pytest_jsbench.core.json_values import loads, too_deep
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.timing import Timing
 
@@ -122,7 +122,6 @@ def settle(
 DEEPEST = 500
 #: Maximum token count; some JSON parsers round larger numbers.
 _MAX_COUNT = 2**53
-_DECODER = json.JSONDecoder()
 #: Fields that may have the schema of a function; the first that is present has it. google-genai 3.6 sends the last.
 FUNCTION_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 _REQUIRED = ("required", "any", "tool", "function")
@@ -141,13 +140,7 @@ def parse_json(text: str) -> Any:
     """Parse a server's JSON; raise RecursionError if it is nested too deeply."""
     if len(text) > DEEPEST and too_deep(text, DEEPEST):
         raise RecursionError
-    # `raw_decode` is faster than `loads`, because it does not skip white space, and most events of a stream have no
-    # white space around the value.
-    try:
-        value, end = _DECODER.raw_decode(text)
-    except ValueError:
-        return json.loads(text)
-    return value if end == len(text) else json.loads(text)
+    return loads(text)
 
 
 def json_or_text(text: str) -> object:
