@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import re
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ class Loopback:
     """Client of the server's statistics and settings."""
 
     url: str
+    #: Address with TLS; empty if the server has no certificate.
+    secure_url: str = ""
 
     def counts(self) -> Counter[str]:
         """Return the number of calls of each case."""
@@ -86,22 +90,30 @@ class Loopback:
 
 @contextmanager
 def serve(
-    *, latency: float, first: float | None = None, chunks: int = 64, answers: Path | None = None
+    *,
+    latency: float,
+    first: float | None = None,
+    chunks: int = 64,
+    answers: Path | None = None,
+    certificate: Path | None = None,
 ) -> Iterator[Loopback]:
     """
     Run the server; streamed calls get their chunks evenly between the seconds `first` and `latency`.
 
     `answers` is a JSON file for Chat Completions: an object with the answer to each schema, by the schema's text as of
-    `schema_text`.
+    `schema_text`. With a `certificate`, a file that also has its key, the server can be called with TLS, too.
     """
     command = [sys.executable, "-m", "benchmarks.loopback", str(latency), f"--chunks={chunks}"]
     command += [] if first is None else [f"--first={first}"]
     command += [] if answers is None else [f"--answers={answers}"]
+    command += [] if certificate is None else [f"--certificate={certificate}"]
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         try:
-            yield Loopback(url=f"http://127.0.0.1:{int(process.stdout.readline())}")
+            port, secure_port = map(int, process.stdout.readline().split())
+            secure_url = f"https://localhost:{secure_port}" if secure_port else ""
+            yield Loopback(url=f"http://127.0.0.1:{port}", secure_url=secure_url)
         finally:
             process.terminate()
 
@@ -109,6 +121,16 @@ def serve(
 def schema_text(schema: object) -> str:
     """Return the text by which the server finds the answer to a schema."""
     return json.dumps(schema, sort_keys=True)
+
+
+def write_certificate(folder: Path) -> Path:
+    """Write a certificate for this machine with its key, made by openssl, and return the file."""
+    path = folder / "server.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path), "-out", str(folder / "public.pem")]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + (folder / "public.pem").read_bytes())
+    return path
 
 
 def write_cases(folder: Path, count: int) -> None:
@@ -341,10 +363,16 @@ class _State:
         return name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1
 
 
-async def _main(latency: float, first: float, chunks: int, answers: Mapping[str, str]) -> None:
-    state = _State(latency, first=first, chunks=chunks, answers=answers)
-    server = await asyncio.get_running_loop().create_server(lambda: _Server(state), "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
+async def _main(state: _State, certificate: Path | None) -> None:
+    listen = partial(asyncio.get_running_loop().create_server, lambda: _Server(state), "127.0.0.1", 0, backlog=1024)
+    server = await listen()
+    secure_port = 0
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        secure = await listen(ssl=context)
+        secure_port = secure.sockets[0].getsockname()[1]
+    print(server.sockets[0].getsockname()[1], secure_port, flush=True)
     await server.serve_forever()
 
 
@@ -354,7 +382,10 @@ if __name__ == "__main__":
     parser.add_argument("--first", type=float, help="seconds until the first chunk (0: immediately)")
     parser.add_argument("--chunks", type=int, default=64, help="number of chunks of a streamed answer (default: 64)")
     parser.add_argument("--answers", type=Path, help="JSON file with the answer to each schema (chat only)")
+    parser.add_argument("--certificate", type=Path, help="file with a certificate and its key, to listen with TLS, too")
     given = parser.parse_args()
     even = given.latency / given.chunks
     known = {} if given.answers is None else json.loads(given.answers.read_text())
-    asyncio.run(_main(given.latency, even if given.first is None else given.first, given.chunks, known))
+    first = even if given.first is None else given.first
+    state = _State(given.latency, first=first, chunks=given.chunks, answers=known)
+    asyncio.run(_main(state, given.certificate))

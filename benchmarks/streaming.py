@@ -2,7 +2,7 @@
 Measure the cost of a streamed call, and the accuracy of its time to the first token.
 
     python -m benchmarks.streaming [--calls 500] [--in-flight 64] [--first 0.2] [--latency 0.31] [--chunks 64]
-                                  [--wire chat] [--rounds 1] [--only http]
+                                  [--wire chat] [--tls] [--rounds 1] [--only http]
 
 A local server answers each call in this many chunks and records when it wrote the first. The rows are the engine with
 its own client, streamed and not, the same with `transport=sdk`, and, for chat completions, the SDK in a bare loop, each
@@ -18,18 +18,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.loopback import Loopback, add_wire_option, serve
+from benchmarks.loopback import Loopback, add_wire_option, serve, write_certificate
 from benchmarks.wire_formats import WIRE_FORMATS
 
 _ROWS: dict[str, dict[str, Any]] = {
@@ -135,7 +138,8 @@ def _quantiles(seconds: list[float], high: int) -> list[float]:
 def _measure(row: str, server: Loopback, wire: str, calls: int, in_flight: int) -> list[float]:
     """Return the figures of one row, in the order of the columns."""
     server.reset()
-    command = [sys.executable, "-m", "benchmarks.streaming", f"--row={row}", f"--url={server.url}"]
+    url = server.secure_url or server.url
+    command = [sys.executable, "-m", "benchmarks.streaming", f"--row={row}", f"--url={url}"]
     command += [f"--calls={calls}", f"--in-flight={in_flight}", f"--wire={wire}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
     measured = json.loads(done.stdout)
@@ -169,6 +173,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.31, help="seconds to the last chunk")
     parser.add_argument("--chunks", type=int, default=64)
     add_wire_option(parser)
+    parser.add_argument("--tls", action="store_true", help="call the server with TLS")
     parser.add_argument("--rounds", type=int, default=1, help="number of times that each row is measured (default: 1)")
     parser.add_argument("--only", choices=(*_ROWS, _BARE), help="measure only this row")
     parser.add_argument("--row", choices=(*_ROWS, _BARE), help=argparse.SUPPRESS)
@@ -185,7 +190,13 @@ def main() -> None:
     rows += [_BARE] if options.wire == "chat" else []
     rows = [row for row in rows if options.only in (None, row)]
     measured: dict[str, list[list[float]]] = {row: [] for row in rows}
-    with serve(latency=options.latency, first=options.first, chunks=options.chunks) as server:
+    with tempfile.TemporaryDirectory(prefix="jsbench-streaming-") as name, ExitStack() as running:
+        certificate = write_certificate(Path(name)) if options.tls else None
+        if certificate is not None:
+            running.enter_context(patch.dict(os.environ, SSL_CERT_FILE=str(certificate)))
+        server = running.enter_context(
+            serve(latency=options.latency, first=options.first, chunks=options.chunks, certificate=certificate)
+        )
         for _ in range(options.rounds):
             for row in rows:
                 measured[row].append(_measure(row, server, options.wire, options.calls, options.in_flight))

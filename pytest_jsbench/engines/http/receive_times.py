@@ -8,16 +8,17 @@ which the kernel leaves in the timeout. Python's own `select` returns only when 
 
 from __future__ import annotations
 
+import socket
 import struct
 import sys
 import time
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 from pytest_jsbench.core.timing import CLOCK_TOLERANCE
 
 if TYPE_CHECKING:
-    import socket
+    import ssl
     from collections.abc import Callable
 
 #: Linux's SO_TIMESTAMPNS, also the type of the message with the timestamp, and its level; `socket` does not name it.
@@ -26,6 +27,11 @@ _SOL_SOCKET = 1
 _TIMESPEC = struct.Struct("@ll")
 #: Size of the buffer for the message.
 _MESSAGE_SIZE = 64
+#: Maximum number of seconds between two clocks that are read at one moment, and number of tries to do so.
+_MOMENT = 0.00005
+_TRIES = 5
+#: Largest size of an encrypted record in bytes (RFC 5246, section 6.2.3, and its header).
+_LONGEST_RECORD = (1 << 14) + 2048 + 5
 
 
 class Read(NamedTuple):
@@ -52,37 +58,104 @@ class ReadTimes:
         return self.last
 
 
+class PlainReader:
+    """Reads what has arrived at a plain socket, with the kernel's timestamp."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.fileno = sock.fileno
+
+    def read_rest(self, _buffer: memoryview) -> int:
+        """Return 0: what was read before has no rest, unlike a record of TLS."""
+        return 0
+
+    def read_into(self, buffer: memoryview) -> Arrived:
+        """Read what has arrived; raise BlockingIOError if that is nothing."""
+        size, messages, _, _ = self._sock.recvmsg_into((buffer,), _MESSAGE_SIZE)
+        return Arrived(size, messages, is_last=True)
+
+
+class TLSReader:
+    """
+    Reads what has arrived at a TLS socket, one record at a time.
+
+    The kernel's timestamp is that of the encrypted data, which is looked at before `ssl` reads a record of it.
+    """
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self._sock = sock
+        self.fileno = sock.fileno
+        self._looked_at = bytearray(_LONGEST_RECORD)
+
+    def read_rest(self, buffer: memoryview) -> int:
+        """Read more of the record that was read before, and return its size; 0 if there is none."""
+        return self._sock.recv_into(buffer) if self._sock.pending() else 0
+
+    def read_into(self, buffer: memoryview) -> Arrived:
+        """Read a record; raise BlockingIOError if none has arrived completely."""
+        import ssl
+
+        # `ssl` hides these methods of its sockets, since they would read encrypted data; here they only look at it
+        _, messages, _, _ = socket.socket.recvmsg_into(self._sock, (self._looked_at,), _MESSAGE_SIZE, socket.MSG_PEEK)
+        try:
+            size = self._sock.recv_into(buffer)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # part of a record, or a message of the protocol itself
+            raise BlockingIOError from None
+        try:
+            is_last = not socket.socket.recv(self._sock, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            is_last = True
+        return Arrived(size, messages, is_last=is_last)
+
+
+class Arrived(NamedTuple):
+    """What was read from a socket."""
+
+    #: Number of bytes.
+    size: int
+    #: Messages of the kernel, by level and type.
+    messages: list[tuple[int, int, bytes]]
+    #: Whether no more had arrived; otherwise, the timestamp may be that of later data.
+    is_last: bool
+
+
 class TimedReceiver:
-    """Reads from a plain socket, and notes when the data could be read."""
+    """Reads from a socket, and notes when the data could be read."""
 
     def __init__(
-        self, sock: socket.socket, wait: Callable[[float], float], *, real_time: Callable[[], float] | None = None
+        self,
+        sock: socket.socket | ssl.SSLSocket,
+        wait: Callable[[float], float],
+        *,
+        real_time: Callable[[], float] | None = None,
     ) -> None:
         """
         Let the kernel note when it receives data.
 
         Args:
-            sock: Plain socket, which must not block when it is read.
+            sock: Socket, plain or with TLS, which must not block when it is read.
             wait: Waits for data, at most some seconds, and returns the time at which the wait ended.
             real_time: Clock of the kernel's timestamps.
 
         """
-        self._sock = sock
+        self._reader = TLSReader(sock) if _is_tls(sock) else PlainReader(sock)
         self._wait = wait
-        self._real_time = real_time or partial(time.clock_gettime, time.CLOCK_REALTIME)
-        #: Time at which the wait for the last read ended; later data arrived after it.
-        self._last_woken = time.perf_counter()
+        self._real_time: Callable[[], float] = real_time or partial(time.clock_gettime, time.CLOCK_REALTIME)
+        #: Times of the last read.
+        self._last = Read(0.0, 0.0)
+        #: Time at which the wait for the last read that left nothing ended; later data arrived after it.
+        self._all_read = time.perf_counter()
         sock.setsockopt(_SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     @classmethod
     def of(cls, sock: object) -> Self | None:
         """Return a receiver for this socket; None if its times cannot be measured."""
-        # A socket of another module may wait in its own way, as gevent's do, or decrypt, as those of `ssl` do.
-        if type(sock).__module__ != "socket" or (select := find_select()) is None:
+        # A socket of another module may wait in its own way, as gevent's do, or be no socket, as for TLS inside of TLS.
+        if type(sock).__module__ not in {"socket", "ssl"} or (select := find_select()) is None:
             return None
-        plain: Any = sock
+        known: Any = sock
         try:
-            return cls(plain, select.waiter(plain.fileno()))
+            return cls(known, select.waiter(known.fileno()))
         except OSError:
             return None
 
@@ -92,28 +165,44 @@ class TimedReceiver:
 
         `remaining` returns the remaining seconds, and raises TimeoutError if none remain.
         """
+        if size := self._reader.read_rest(buffer):
+            return size, self._last
         while True:
             left = remaining()
             # the number of a closed socket may already be that of another file
-            woken = self._wait(left) if self._sock.fileno() >= 0 else time.perf_counter()
+            woken = self._wait(left) if self._reader.fileno() >= 0 else time.perf_counter()
             try:
-                count, messages, _, _ = self._sock.recvmsg_into((buffer,), _MESSAGE_SIZE)
+                arrived = self._reader.read_into(buffer)
             except BlockingIOError:  # the wait was interrupted, or the time is over
                 continue
-            received = self._time_of(messages, woken)
-            self._last_woken = woken
-            return count, Read(woken, received)
+            received = self._time_of(arrived.messages, woken)
+            self._last = Read(woken, received if arrived.is_last else min(woken, received))
+            self._all_read = woken if arrived.is_last else self._all_read
+            return arrived.size, self._last
 
     def _time_of(self, messages: list[tuple[int, int, bytes]], woken: float) -> float:
         """Return the time of the timestamp; `woken` if there is none, or if the system's clock was set meanwhile."""
         for level, kind, data in messages:
             if kind == _SO_TIMESTAMPNS and level == _SOL_SOCKET and len(data) == _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
-                age: float = self._real_time() - (seconds + nanoseconds * 1e-9)
-                now = time.perf_counter()
-                if -CLOCK_TOLERANCE <= age <= now - self._last_woken + CLOCK_TOLERANCE:
+                now, real_now = self._read_clocks()
+                age: float = real_now - (seconds + nanoseconds * 1e-9)
+                if -CLOCK_TOLERANCE <= age <= now - self._all_read + CLOCK_TOLERANCE:
                     return now - age
         return woken
+
+    def _read_clocks(self) -> tuple[float, float]:
+        """Return the times of both clocks at one moment; if this thread had to wait in between, read them again."""
+        for _ in range(_TRIES):
+            now = time.perf_counter()
+            real_now = self._real_time()
+            if time.perf_counter() - now <= _MOMENT:
+                break
+        return now, real_now
+
+
+def _is_tls(sock: socket.socket) -> TypeGuard[ssl.SSLSocket]:
+    return type(sock).__module__ == "ssl"
 
 
 def first_arrival(read: Read, *, followed: bool) -> float:

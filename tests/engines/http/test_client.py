@@ -4,7 +4,6 @@ import gzip
 import json
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -460,20 +459,6 @@ def test_unsupported_proxy_is_rejected_in_one_line(
     with pytest.raises(EngineError, match=r"^unsupported proxy .*; expected http:// or https://") as caught:
         new_client("http://model.example")
     assert "pass" not in str(caught.value)
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    path = tmp_path / "server.pem"
-    options = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
-    command += ["-keyout", str(path), "-out", str(tmp_path / "c.pem")]
-    try:
-        subprocess.run([*command, *options], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no openssl")
-    path.write_bytes(path.read_bytes() + (tmp_path / "c.pem").read_bytes())
-    return path
 
 
 def secure(certificate: Path) -> Provider:

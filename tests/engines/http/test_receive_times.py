@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import itertools
 import platform
+import select
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.engines.http.answers import EventStream
-from pytest_jsbench.engines.http.receive_times import Read, Select, TimedReceiver, find_select, first_arrival
+from pytest_jsbench.engines.http.receive_times import (
+    _SO_TIMESTAMPNS,
+    _SOL_SOCKET,
+    Read,
+    Select,
+    TimedReceiver,
+    find_select,
+    first_arrival,
+)
 from pytest_jsbench.engines.http.timed_socket import TimedSocket
 from tests.support.answer_reading import Body
 
@@ -28,8 +41,18 @@ def seconds_left() -> float:
     return 10.0
 
 
-@pytest.fixture
-def connection() -> Iterator[Pair]:
+@pytest.fixture(scope="module", autouse=True)
+def _timestamps() -> Iterator[None]:
+    """Keep a socket with timestamps: Linux begins to make them only some time after the first socket asks for them."""
+    with socket.socket() as sock:
+        if sys.platform.startswith("linux"):
+            sock.setsockopt(_SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            time.sleep(0.1)
+        yield
+
+
+@contextmanager
+def connected() -> Iterator[Pair]:
     """Open a TCP connection, since only the kernel's TCP merges segments."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
@@ -40,25 +63,50 @@ def connection() -> Iterator[Pair]:
 
 
 @pytest.fixture
-def receiver(connection: Pair) -> TimedReceiver:
-    receiver = TimedReceiver.of(connection[0])
+def connection() -> Iterator[Pair]:
+    with connected() as pair:
+        yield pair
+
+
+@pytest.fixture
+def encrypted(certificate: Path) -> Iterator[Pair]:
+    """Open a connection with TLS."""
+    of_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    of_server.load_cert_chain(certificate)
+    of_client = ssl.create_default_context(cafile=str(certificate))
+    with connected() as (client, other), ThreadPoolExecutor(1) as threads:
+        accepted = threads.submit(of_server.wrap_socket, other, server_side=True)
+        with of_client.wrap_socket(client, server_hostname="localhost") as own, accepted.result() as peer:
+            yield own, peer
+
+
+@pytest.fixture(params=["connection", "encrypted"])
+def either(request: pytest.FixtureRequest) -> Pair:
+    """Return a connection, first a plain one and then one with TLS."""
+    pair: Pair = request.getfixturevalue(request.param)
+    return pair
+
+
+def receiver_of(pair: Pair) -> TimedReceiver:
+    receiver = TimedReceiver.of(pair[0])
     if receiver is None:
         pytest.skip("times of arrival are only measured on Linux, if select leaves the remaining time")
-    connection[0].settimeout(0)
+    pair[0].settimeout(0)
     return receiver
 
 
 @pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc", reason="only measured with glibc"
 )
-def test_arrival_is_measured_on_linux(connection: Pair) -> None:
-    assert TimedReceiver.of(connection[0]) is not None
+def test_arrival_is_measured_on_linux(either: Pair) -> None:
+    assert TimedReceiver.of(either[0]) is not None
 
 
-def test_data_arrives_between_sending_and_reading(receiver: TimedReceiver, connection: Pair) -> None:
+def test_data_arrives_between_sending_and_reading(either: Pair) -> None:
+    receiver = receiver_of(either)
     for _ in range(3):
         start = time.perf_counter()
-        connection[1].sendall(b"data")
+        either[1].sendall(b"data")
         buffer = bytearray(10)
 
         count, read = receiver.read_into(memoryview(buffer), seconds_left)
@@ -68,12 +116,86 @@ def test_data_arrives_between_sending_and_reading(receiver: TimedReceiver, conne
         assert start <= read.woken <= time.perf_counter()
 
 
+def test_data_that_waited_arrived_before_it_was_read(either: Pair) -> None:
+    receiver = receiver_of(either)
+    either[1].sendall(b"data")
+    sent_at = time.perf_counter()
+    time.sleep(0.05)  # as if other threads were running
+
+    count, read = receiver.read_into(memoryview(bytearray(10)), seconds_left)
+
+    assert count == 4
+    assert read.received <= sent_at + TOLERANCE
+
+
+def test_record_that_others_follow_arrived_when_the_wait_ended(encrypted: Pair) -> None:
+    receiver = receiver_of(encrypted)
+    encrypted[1].sendall(b"first")
+    select.select(encrypted[:1], (), (), 10)
+    time.sleep(2 * TOLERANCE)
+    for _ in range(3):
+        encrypted[1].sendall(b"more")
+    time.sleep(2 * TOLERANCE)
+    buffer = bytearray(100)
+    before = time.perf_counter()
+
+    reads = [receiver.read_into(memoryview(buffer), seconds_left) for _ in range(4)]
+
+    assert [count for count, _ in reads] == [5, 4, 4, 4]
+    # the kernel has kept only one timestamp, that of the last record
+    assert all(read.received <= read.woken for _, read in reads)
+    assert reads[-1][1].received < before
+
+
+def test_record_is_read_in_parts(encrypted: Pair) -> None:
+    receiver = receiver_of(encrypted)
+    encrypted[1].sendall(b"0123456789")
+    buffer = memoryview(bytearray(4))
+
+    parts = [(bytes(buffer[:count]), read) for count, read in (receiver.read_into(buffer, seconds_left) for _ in "123")]
+
+    assert [data for data, _ in parts] == [b"0123", b"4567", b"89"]
+    assert len({read for _, read in parts}) == 1
+
+
+def test_record_that_arrives_in_parts_is_waited_for(certificate: Path) -> None:
+    of_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    of_server.load_cert_chain(certificate)
+    of_client = ssl.create_default_context(cafile=str(certificate))
+    received, written = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer = of_server.wrap_bio(received, written, server_side=True)
+    with connected() as (client, other), ThreadPoolExecutor(1) as threads:
+
+        def shake_hands() -> None:
+            while True:
+                try:
+                    return peer.do_handshake()
+                except ssl.SSLWantReadError:
+                    other.sendall(written.read())
+                    received.write(other.recv(65536))
+
+        shaken = threads.submit(shake_hands)
+        with of_client.wrap_socket(client, server_hostname="localhost") as own:
+            shaken.result()
+            receiver = receiver_of((own, other))
+            peer.write(b"data")
+            record = written.read()
+            other.sendall(record[:-3])
+            threading.Timer(0.05, other.sendall, (record[-3:],)).start()
+            start = time.perf_counter()
+
+            count, read = receiver.read_into(memoryview(bytearray(10)), seconds_left)
+
+            assert count == 4
+            assert read.received >= start + 0.04
+
+
 def test_first_of_merged_segments_arrived_when_the_wait_ended(
     connection: Pair,
 ) -> None:
-    if (select := find_select()) is None:
+    if (found := find_select()) is None:
         pytest.skip("the time at which a wait ends is not measured")
-    wait = select.waiter(connection[0].fileno())
+    wait = found.waiter(connection[0].fileno())
     resumed_at = 0.0
 
     def wait_for_the_interpreter(seconds: float) -> float:
@@ -97,15 +219,15 @@ def test_first_of_merged_segments_arrived_when_the_wait_ended(
 
 
 def test_wait_ends_before_the_interpreter_is_free(connection: Pair) -> None:
-    if (select := find_select()) is None:
+    if (found := find_select()) is None:
         pytest.skip("the time at which a wait ends is not measured")
     ended_at = []
 
     def function(*arguments: Any) -> int:
-        found = select.function(*arguments)
+        ready = found.function(*arguments)
         ended_at.append(time.perf_counter())
         time.sleep(2 * TOLERANCE)  # as if other threads were running
-        return found
+        return ready
 
     connection[1].sendall(b"data")
     assert Select(function).waiter(connection[0].fileno())(10.0) <= ended_at[0]
@@ -113,9 +235,9 @@ def test_wait_ends_before_the_interpreter_is_free(connection: Pair) -> None:
 
 @pytest.mark.parametrize("leaves_time", [False, True])
 def test_select_that_keeps_its_timeout_is_not_used(*, leaves_time: bool) -> None:
-    if (select := find_select()) is None:
+    if (found := find_select()) is None:
         pytest.skip("the time at which a wait ends is not measured")
-    assert Select(select.function if leaves_time else lambda *_: 0).leaves_time() is leaves_time
+    assert Select(found.function if leaves_time else lambda *_: 0).leaves_time() is leaves_time
 
 
 def test_only_segment_arrived_when_the_kernel_received_it() -> None:
@@ -126,15 +248,34 @@ def test_only_segment_arrived_when_the_kernel_received_it() -> None:
 
 @pytest.mark.parametrize("shift", [-3600.0, 3600.0])
 def test_timestamp_of_a_changed_clock_is_ignored(connection: Pair, shift: float) -> None:
-    if (select := find_select()) is None:
+    if (found := find_select()) is None:
         pytest.skip("the time at which a wait ends is not measured")
-    wait = select.waiter(connection[0].fileno())
+    wait = found.waiter(connection[0].fileno())
     receiver = TimedReceiver(connection[0], wait, real_time=lambda: time.clock_gettime(time.CLOCK_REALTIME) + shift)
     connection[1].sendall(b"data")
 
     _, read = receiver.read_into(memoryview(bytearray(10)), seconds_left)
 
     assert read.received == read.woken
+
+
+def test_clocks_are_read_again_if_the_thread_had_to_wait_in_between(connection: Pair) -> None:
+    if (found := find_select()) is None:
+        pytest.skip("the time at which a wait ends is not measured")
+    pauses = [0.02, 0.02]
+
+    def real_time() -> float:
+        if pauses:
+            time.sleep(pauses.pop())
+        return time.clock_gettime(time.CLOCK_REALTIME)
+
+    receiver = TimedReceiver(connection[0], found.waiter(connection[0].fileno()), real_time=real_time)
+    connection[1].sendall(b"data")
+    sent_at = time.perf_counter()
+
+    _, read = receiver.read_into(memoryview(bytearray(10)), seconds_left)
+
+    assert abs(read.received - sent_at) <= TOLERANCE
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel has no such timestamps")
@@ -159,10 +300,11 @@ def test_wait_ends_with_the_remaining_time(connection: Pair) -> None:
         stream.read1()
 
 
-def test_end_of_the_stream_and_a_closed_socket(receiver: TimedReceiver, connection: Pair) -> None:
-    connection[1].close()
+def test_end_of_the_stream_and_a_closed_socket(either: Pair) -> None:
+    receiver = receiver_of(either)
+    either[1].close()
     assert receiver.read_into(memoryview(bytearray(10)), seconds_left)[0] == 0
-    connection[0].close()
+    either[0].close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         receiver.read_into(memoryview(bytearray(10)), seconds_left)
 
@@ -180,17 +322,12 @@ def test_descriptor_of_any_size_can_be_waited_for(connection: Pair) -> None:
         assert receiver.read_into(memoryview(bytearray(10)), seconds_left)[0] == 4
 
 
-def test_times_of_other_sockets_are_not_measured(connection: Pair) -> None:
+def test_times_of_other_sockets_are_not_measured() -> None:
     class Patched(socket.socket):
         """A socket of a library such as gevent, whose waits let other tasks run."""
 
     with Patched() as patched:
         assert TimedReceiver.of(patched) is None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    encrypted = context.wrap_socket(connection[0], do_handshake_on_connect=False)
-    with encrypted:
-        assert TimedReceiver.of(encrypted) is None
 
 
 def test_socket_without_timestamps_is_read(connection: Pair) -> None:
@@ -206,7 +343,8 @@ def test_socket_without_timestamps_is_read(connection: Pair) -> None:
     assert (sock.read_times.last, sock.received) == (None, 4)
 
 
-def test_no_times_are_measured_after_the_first_token(connection: Pair) -> None:
+def test_no_times_are_measured_after_the_first_token(either: Pair) -> None:
+    connection = either
     sock = TimedSocket(connection[0])
     sock.settimeout(10)
     with sock.makefile() as stream:
