@@ -118,10 +118,18 @@ class References:
     def endless(self) -> dict[str, Any] | None:
         """Return the first schema of an endless cycle of references for one value; None if there is no such cycle."""
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
-        ids_in_cycle = cycle(partial(self._same_value_schemas, REFERENCES), referring) or cycle(
+        ids_in_cycle = self._find_reference_cycle(referring) or cycle(
             partial(self._same_value_schemas, _SAME_VALUE), self.schemas[:1]
         )
         return next((schema for schema in self.schemas if id(schema) in ids_in_cycle), None)
+
+    def _find_reference_cycle(self, referring: list[dict[str, Any]]) -> list[int]:
+        """Return the id() of each schema in the first cycle of references between these schemas."""
+        below = partial(self._same_value_schemas, REFERENCES)
+        ids = set(map(id, referring))
+        # only a schema that refers to a schema with a reference can be in a cycle, and most schemas have none
+        chained = [schema for schema in referring if any(id(target) in ids for target in below(schema))]
+        return cycle(below, referring) if cycle(below, chained) else []
 
     def _same_value_schemas(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the subschemas in the given keywords, and the targets of references, that apply to the same value."""
@@ -182,6 +190,8 @@ def cycle(
             pending += steps
     # a schema from which no other is reached cannot be in a cycle
     edges = {own: [step for step in steps if edges[step]] for own, steps in edges.items() if steps}
+    if not any(edges.values()):
+        return []
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -326,7 +336,8 @@ def join_uris(base: str, uri: str) -> str:
 
 def tokens_of(pointer: str) -> Tokens:
     """Return the steps of a JSON pointer, unescaped: `("a/b", "0")` for `/a~1b/0`."""
-    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+    tokens = pointer.split("/")[1:]
+    return tuple(tokens if "~" not in pointer else [token.replace("~1", "/").replace("~0", "~") for token in tokens])
 
 
 def pointer_of(path: Iterable[str]) -> str:
@@ -337,7 +348,8 @@ def pointer_of(path: Iterable[str]) -> str:
 def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
     """Return the value at a path inside another value, or the default if the path does not exist."""
     for token in path:
-        if isinstance(value, Mapping) and token in value:
+        # a check for dict first, since it is five times as fast and nearly all values are dicts
+        if isinstance(value, (dict, Mapping)) and token in value:
             value = value[token]
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]
