@@ -42,31 +42,35 @@ Path = tuple[str | int, ...]
 class References:
     """Resolver for the references in a schema; references to other documents are not resolved."""
 
-    def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
+    def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
+        #: The whole schema.
+        self.root = schema
         #: Length of the longest list of schemas for the first items of an array.
         self.longest_tuple = 0
         #: Every object of the document that may be a schema, in document order.
         self.schemas: list[dict[str, Any]] = []
         self._bases: dict[int, str] = {}
         self._dialects: dict[int, Dialect] = {}
-        self._resources: dict[str, dict[str, Any]] = {"": schema}
+        root = {} if isinstance(schema, bool) else schema
+        self._resources: dict[str, dict[str, Any]] = {"": root}
         self._anchors: dict[tuple[str, str], dict[str, Any]] = {}
         self._dynamic: dict[str, list[dict[str, Any]]] = {}
         self._recursive: list[dict[str, Any]] = []
         #: Targets that were already looked up, by base URI and reference: many references lead to one definition.
         self._targets: dict[tuple[str, str], object] = {}
-        pending = [(schema, "", dialect)]
+        pending = [(root, "", dialect)]
         while pending:
             subschema, base, dialect = pending.pop()
             if id(subschema) not in self._bases:
-                if subschema is not schema:
-                    dialect = (find_dialect(subschema["$schema"]) if "$schema" in subschema else None) or dialect
+                if "$schema" in subschema and subschema is not root:
+                    dialect = find_dialect(subschema["$schema"]) or dialect
                 self._dialects[id(subschema)] = dialect
                 self._bases[id(subschema)] = base
                 if not _INDEXED.isdisjoint(subschema):
                     base = self._index(subschema, base, dialect)
                 self.schemas.append(subschema)
-                pending += [(child, base, dialect) for child in reversed(children(subschema))]
+                if below := children(subschema):
+                    pending += [(child, base, dialect) for child in reversed(below)]
 
     def _index(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
         """Index one schema, and return the base URI inside it."""
