@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin
@@ -20,8 +20,8 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Keywords that identify a schema, and keywords that may list schemas for the first items of an array.
-_INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
+#: Keywords that identify a schema, or change how it and the schemas inside it are read.
+_INDEXED = frozenset({"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 
 #: Keywords that always apply other schemas to the same value.
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
@@ -45,12 +45,10 @@ class References:
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         #: The whole schema.
         self.root = schema
-        #: Length of the longest list of schemas for the first items of an array.
-        self.longest_tuple = 0
         #: Every object of the document that may be a schema, in document order.
         self.schemas: list[dict[str, Any]] = []
-        self._bases: dict[int, str] = {}
-        self._dialects: dict[int, Dialect] = {}
+        #: Base URI and dialect of each schema, by its id().
+        self._contexts: dict[int, tuple[str, Dialect]] = {}
         root = {} if isinstance(schema, bool) else schema
         self._resources: dict[str, dict[str, Any]] = {"": root}
         self._anchors: dict[tuple[str, str], dict[str, Any]] = {}
@@ -58,22 +56,22 @@ class References:
         self._recursive: list[dict[str, Any]] = []
         #: Targets that were already looked up, by base URI and reference: many references lead to one definition.
         self._targets: dict[tuple[str, str], object] = {}
-        pending = [(root, "", dialect)]
+        pending = [(root, ("", dialect))]
         while pending:
-            subschema, base, dialect = pending.pop()
-            if id(subschema) not in self._bases:
-                if "$schema" in subschema and subschema is not root:
-                    dialect = find_dialect(subschema["$schema"]) or dialect
-                self._dialects[id(subschema)] = dialect
-                self._bases[id(subschema)] = base
+            subschema, context = pending.pop()
+            key = id(subschema)
+            if key not in self._contexts:
                 if not _INDEXED.isdisjoint(subschema):
-                    base = self._index(subschema, base, dialect)
+                    context = self._index(subschema, *context)
+                self._contexts[key] = context
                 self.schemas.append(subschema)
                 if below := children(subschema):
-                    pending += [(child, base, dialect) for child in reversed(below)]
+                    pending += [(child, context) for child in reversed(below)]
 
-    def _index(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
-        """Index one schema, and return the base URI inside it."""
+    def _index(self, schema: dict[str, Any], base: str, dialect: Dialect) -> tuple[str, Dialect]:
+        """Index one schema, and return the base URI and the dialect inside it."""
+        if "$schema" in schema and schema is not self.root:
+            dialect = find_dialect(schema["$schema"]) or dialect
         is_ignored = dialect.lone_references and "$ref" in schema
         if isinstance(identifier := schema.get(dialect.id_keyword), str) and not is_ignored:
             uri, _, anchor = identifier.partition("#")
@@ -89,18 +87,20 @@ class References:
             self._dynamic.setdefault(name, []).append(schema)
         if schema.get("$recursiveAnchor") is True:
             self._recursive.append(schema)
-        for keyword in ("prefixItems", "items"):
-            if isinstance(first := schema.get(keyword), list):
-                self.longest_tuple = max(self.longest_tuple, len(first))
-        self._bases[id(schema)] = base
-        return base
+        return base, dialect
+
+    @cached_property
+    def longest_tuple(self) -> int:
+        """Length of the longest list of schemas for the first items of an array."""
+        values = (schema.get(keyword) for schema in self.schemas for keyword in ("prefixItems", "items"))
+        return max((len(value) for value in values if isinstance(value, list)), default=0)
 
     def dialect(self, schema: dict[str, Any]) -> Dialect | None:
         """
         Return the dialect that the schema or the nearest enclosing schema declares; None if the schema belongs to
         another document.
         """
-        return self._dialects.get(id(schema))
+        return self._contexts[id(schema)][1] if id(schema) in self._contexts else None
 
     def targets(self, schema: dict[str, Any], keyword: str) -> list[object]:
         """
@@ -147,7 +147,7 @@ class References:
     def find_unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the references that lead out of the document, in document order, each with its schema."""
         for schema in self.schemas:
-            reference = self._dialects[id(schema)].read(schema).get("$ref")
+            reference = self._contexts[id(schema)][1].read(schema).get("$ref")
             if isinstance(reference, str) and self.resolve(schema, reference) is None:
                 yield schema, reference
 
@@ -161,7 +161,8 @@ class References:
         """Return the target of a reference in this schema; None if it is not in the document."""
         if not isinstance(reference, str):
             return None
-        place = self._bases.get(id(schema), ""), reference
+        base = self._contexts[id(schema)][0] if id(schema) in self._contexts else ""
+        place = (base, reference)
         if place not in self._targets:
             self._targets[place] = self._resolve(*place)
         return self._targets[place]
