@@ -14,14 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.schemas.keywords import all_of
-from pytest_jsbench.schemas.references import References, follow, json_path
+from pytest_jsbench.schemas.references import follow, json_path
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from pytest_jsbench.schemas.dialects import Dialect
-    from pytest_jsbench.schemas.references import Path
+    from pytest_jsbench.schemas.references import Path, References
 
 #: Maximum number of extra fields that a verdict lists.
 _MOST_LISTED = 100
@@ -232,9 +231,9 @@ class FieldNames:
     The cache is keyed by object identity, so it also keeps the objects alive.
     """
 
-    def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
-        self._schema = schema
-        self.references = References({} if isinstance(schema, bool) else schema, dialect)
+    def __init__(self, references: References) -> None:
+        self._schema = references.root
+        self.references = references
         self._clear_cache()
 
     @cached_property

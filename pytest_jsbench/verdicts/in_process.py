@@ -76,7 +76,7 @@ class Compiled:
     @functools.cached_property
     def field_names(self) -> FieldNames:
         """Names of the fields in the schema."""
-        return FieldNames(self.read.schema, self.read.dialect)
+        return FieldNames(self.read.references)
 
     @functools.cached_property
     def constants(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class Compiled:
         The second validator; None if jsonschema is the only validator, or if both validators may
         have the same defect.
         """
-        doubtful = self.may_refer and self.field_names.references.may_skip_resources
+        doubtful = self.may_refer and self.read.references.may_skip_resources
         if doubtful or isinstance(self.validator, PythonValidator):
             return None
         return SecondOpinionSeeker(self.read, formats=self._formats)
@@ -170,7 +170,7 @@ class InProcessJudge:
         if isinstance(validator, Verdict):
             return validator
         compiled = Compiled(read, validator, formats=formats)
-        if compiled.may_refer and (endless := compiled.field_names.references.endless()) is not None:
+        if compiled.may_refer and (endless := read.references.endless()) is not None:
             place = place_of(read.schema, endless)
             message = f"{place}: the references form a cycle, so the schema has no meaning (JSON Schema Core, 9.4.1)"
             return no_instance(FailureType.UNJUDGED, "endless_reference", message)

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 import regress
 
-from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.schemas.pattern_syntax import foreign_syntax
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jsonschema_rs import KeywordValidator
 
@@ -216,14 +215,14 @@ def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
 
 
 @contextmanager
-def rewritten_patterns(schema: Any) -> Iterator[dict[str, str]]:
+def rewritten_patterns(subschemas: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
     """
-    Replace the schema's patterns by patterns for Rust's engine until the context exits; yield the original of each new
-    pattern.
+    Replace the patterns in the subschemas by patterns for Rust's engine until the context exits; yield the original of
+    each new pattern.
     """
     originals: dict[str, str] = {}
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    for subschema in walk(schema):
+    for subschema in subschemas:
         if not _KEYWORDS.isdisjoint(subschema):
             changed.append((subschema, {name: subschema[name] for name in _KEYWORDS & subschema.keys()}))
             if isinstance(pattern := subschema.get("pattern"), str):

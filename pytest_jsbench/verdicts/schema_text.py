@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ _DEFINITIONS = frozenset({"$defs", "definitions"})
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadSchema:
     """A parsed schema with its dialect."""
 
@@ -49,6 +50,11 @@ class ReadSchema:
     has_decimals: bool
     #: Notes that are added to every verdict by this schema.
     notes: tuple[Note, ...] = ()
+
+    @functools.cached_property
+    def references(self) -> References:
+        """The schema's references, which also list its subschemas; created on first use."""
+        return References(self.schema, self.dialect)
 
     @property
     def hides_ascii(self) -> bool:

@@ -85,7 +85,7 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdic
     if has_patterns and "patternProperties/" in read.text:
         return None  # a reference may point to an escaped pattern below `patternProperties`
     try:
-        with rewritten_patterns(read.schema if has_patterns else {}) as originals:
+        with rewritten_patterns(read.references.schemas if has_patterns else ()) as originals:
             keywords = {"pattern": pattern_keyword(originals)} if has_patterns else {}
             compiled = _compile(read, keywords, formats=formats)
         # the metaschema of draft 4 in the library accepts any value for `enum`

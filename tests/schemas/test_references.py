@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.text import LONGEST
-from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.dialects import DRAFT_7, DRAFT_2020_12
 from pytest_jsbench.schemas.references import (
     CertainReferences,
     References,
@@ -67,6 +68,10 @@ def test_an_embedded_schema_is_found_by_its_identifier() -> None:
     assert references.resolve(ROOT, "elsewhere") is None
 
 
+def ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
@@ -78,6 +83,24 @@ def test_an_embedded_schema_is_found_by_its_identifier() -> None:
         ({"allOf": [{"$ref": "#"}]}, "$"),
         ({"anyOf": [{"type": "null"}, {"not": {"$ref": "#"}}]}, "$"),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}}, "$"),
+        ({"allOf": [{"oneOf": [{"if": {"not": {"$ref": "#"}}}]}]}, "$"),
+        ({"allOf": [{"$ref": "#/allOf"}]}, "$.allOf[0]"),
+        # a chain leads to the cycle
+        ({**ref("a"), "$defs": {"a": ref("b"), "b": ref("c"), "c": ref("b")}}, '$["$defs"].b'),
+        ({"$defs": {"a/b": ref("c~0d"), "c~d": ref("a~1b")}}, '$["$defs"]["a/b"]'),
+        ({"$defs": {"z": {"$defs": {"a": ref("z/$defs/b"), "b": ref("z/$defs/a")}}}}, '$["$defs"].z["$defs"].a'),
+        (
+            {"$id": "http://x/", "$defs": {"a": {"$id": "a", "$ref": "b"}, "b": {"$id": "b", "$ref": "a"}}},
+            '$["$defs"].a',
+        ),
+        ({"$defs": {"a": {"$dynamicRef": "#b"}, "b": {"$dynamicAnchor": "b", **ref("a")}}}, '$["$defs"].a'),
+        # the first of two references leads elsewhere
+        (
+            {"$defs": {"a": {**ref("end"), "$dynamicRef": "#b"}, "b": {"$anchor": "b", **ref("a")}, "end": {}}},
+            '$["$defs"].a',
+        ),
+        ({**ref("end"), "allOf": [ref("a")], "$defs": {"a": {"anyOf": [ref("a")]}, "end": {}}}, '$["$defs"].a'),
+        ({"anyOf": [{}, ref("a")], "$defs": {"a": {"oneOf": [{}, {"allOf": [ref("a")]}]}}}, '$["$defs"].a'),
     ],
 )
 def test_schema_with_infinite_recursion_is_found_with_its_place(schema: dict[str, Any], place: str) -> None:
@@ -92,12 +115,53 @@ def test_schema_with_infinite_recursion_is_found_with_its_place(schema: dict[str
         {"properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}},
         {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
         {"$ref": "#/enum/0", "enum": [{"$ref": "#"}]},
+        # a definition is reached twice, but never from itself
+        {"allOf": [ref("a"), ref("a"), ref("b")], "$defs": {"a": ref("b"), "b": ref("c"), "c": {"type": "string"}}},
         # only some values reach the recursion; others are judged
         {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}},
     ],
 )
 def test_one_that_comes_to_other_values_or_other_schemas_does(schema: dict[str, Any]) -> None:
     assert References(schema, DRAFT_2020_12).endless() is None
+
+
+@pytest.mark.parametrize("beside", [{"allOf": [{"$ref": "#"}]}, {"$dynamicRef": "#"}])
+def test_keyword_without_effect_causes_no_infinite_recursion(beside: dict[str, Any]) -> None:
+    schema = {**ref("a"), **beside, "$defs": {"a": {}}}
+    assert References(schema, DRAFT_7).endless() is None
+    assert References(schema, DRAFT_2020_12).endless() is schema
+
+
+def recurs(schema: Any, keywords: Collection[str], root: dict[str, Any], above: tuple[object, ...] = ()) -> bool:
+    """Return whether the search for schemas for the same value comes back to a schema on its path."""
+    if any(schema is each for each in above):
+        return True
+    below: list[Any] = [follow(root, tokens_of(schema["$ref"][1:]))] if "$ref" in schema else []
+    for keyword in ("not", "allOf") if "allOf" in keywords else ():
+        value = schema.get(keyword, [])
+        below += value if isinstance(value, list) else [value]
+    return any(recurs(each, keywords, root, (*above, schema)) for each in below)
+
+
+NAMES = ("a", "b", "c", "d")
+REFERRING = st.recursive(
+    st.just({}) | st.sampled_from(NAMES).map(ref),
+    lambda inner: (
+        st.fixed_dictionaries({"allOf": st.lists(inner, max_size=2)}, optional={"$ref": st.just("#/$defs/a")})
+        | st.fixed_dictionaries({"not": inner})
+        | st.fixed_dictionaries({"items": inner})
+    ),
+    max_leaves=3,
+)
+
+
+@examples(300)
+@given(REFERRING, st.fixed_dictionaries(dict.fromkeys(NAMES, REFERRING)))
+def test_infinite_recursion_is_found_if_and_only_if_it_exists(main: Any, definitions: Any) -> None:
+    root = {**main, "$defs": definitions}
+    references = References(root, DRAFT_2020_12)
+    expected = any(recurs(schema, ["$ref"], root) for schema in references.schemas) or recurs(root, ["allOf"], root)
+    assert (references.endless() is not None) == expected
 
 
 def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> None:

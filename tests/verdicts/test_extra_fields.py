@@ -18,6 +18,7 @@ from pytest_jsbench.schemas.dialects import (
     Dialect,
 )
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
+from pytest_jsbench.schemas.references import References
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
 from tests.support.counting import calls_of
 
@@ -26,7 +27,7 @@ B: dict[str, Any] = {"properties": {"b": {}}}
 
 
 def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRAFT_2020_12) -> list[str]:
-    return list(FieldNames(schema, dialect).extra_fields(instance, ignored).list_paths())
+    return list(FieldNames(References(schema, dialect)).extra_fields(instance, ignored).list_paths())
 
 
 @pytest.mark.parametrize(
@@ -187,11 +188,11 @@ def test_schema_uri_at_the_root_of_an_answer_is_not_an_extra_field() -> None:
 
 
 def misplaced(schema: Any, instance: object) -> bool:
-    return FieldNames(schema, DRAFT_2020_12).extra_fields(instance).reason is ExtraFieldReason.MISPLACED
+    return FieldNames(References(schema, DRAFT_2020_12)).extra_fields(instance).reason is ExtraFieldReason.MISPLACED
 
 
 def meant(schema: Any, instance: object) -> str | None:
-    names = FieldNames(schema, DRAFT_2020_12)
+    names = FieldNames(References(schema, DRAFT_2020_12))
     fields = names.extra_fields(instance)
     (path,) = (path for reason in ExtraFieldReason for path in fields.first(reason))
     return names.find_similar_name(path)
@@ -287,14 +288,14 @@ def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:
 def test_extra_fields_are_removed_from_a_copy(instance: Any, rest: object) -> None:
     before = json.dumps(instance)
     schema = {"properties": {"a": {}, "p": {"items": A}}}
-    assert FieldNames(schema, DRAFT_2020_12).extra_fields(instance).rest == rest
+    assert FieldNames(References(schema, DRAFT_2020_12)).extra_fields(instance).rest == rest
     assert json.dumps(instance) == before
 
 
 def test_many_extra_fields_are_all_counted_but_only_some_listed() -> None:
     schema = {**A, "$defs": {"d": {"properties": {f"m{number}": {} for number in range(300)}}}}
     misplaced = {f"m{number}": 1 for number in range(300)}
-    fields = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
+    fields = FieldNames(References(schema, DRAFT_2020_12)).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
     assert fields.list_paths() == tuple(f"$.m{number}" for number in range(100))
     assert fields.first(ExtraFieldReason.UNNAMED) == [("y",), ("z",)]
     assert fields.count == {ExtraFieldReason.MISPLACED: 300, ExtraFieldReason.UNNAMED: 2}
@@ -330,7 +331,7 @@ def cases() -> Iterator[Any]:
 
 def extra_fields(keyword: str, schema: dict[str, Any], dialect: Dialect) -> list[str]:
     in_array = keyword in BY_KIND["array"]
-    extra = FieldNames(schema, dialect).extra_fields([0, ANSWER] if in_array else ANSWER)
+    extra = FieldNames(References(schema, dialect)).extra_fields([0, ANSWER] if in_array else ANSWER)
     return [path.removeprefix("$[1]." if in_array else "$.") for path in extra.list_paths()]
 
 

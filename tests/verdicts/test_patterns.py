@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.differential.patterns import made_pattern_questions
 from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
+from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.patterns import (
@@ -161,7 +162,7 @@ def test_patterns_are_rewritten_in_schemas_and_restored_after_errors() -> None:
         "components": {"schemas": {"a": {"items": [{"pattern": r"(?=\_)"}, {"pattern": "("}]}}},
     }
     before = json.dumps(schema)
-    with suppress(ZeroDivisionError), rewritten_patterns(schema):
+    with suppress(ZeroDivisionError), rewritten_patterns(walk(schema)):
         assert schema == {
             "properties": {"pattern": {"pattern": "_"}, "default": {"patternProperties": {"_": {}}}},
             "enum": [{"pattern": r"\_"}],
@@ -174,7 +175,7 @@ def test_patterns_are_rewritten_in_schemas_and_restored_after_errors() -> None:
 def test_two_patterns_of_one_meaning_stay_two() -> None:
     named = {r"\d": {"type": "string"}, "[0-9]": {"minLength": 2}}
     schema: dict[str, Any] = {"patternProperties": named}
-    with rewritten_patterns(schema) as originals:
+    with rewritten_patterns(walk(schema)) as originals:
         assert {originals[pattern]: held for pattern, held in schema["patternProperties"].items()} == named
     assert schema["patternProperties"] is named
 
