@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.schemas.references import pointer_of
 

@@ -13,8 +13,9 @@ from typing import Any, Literal, Self, assert_never
 
 from pytest_jsbench.adaptation.adapter import SECONDS, Change
 from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.json_values import from_json
 
 #: Time limit for comparing the rewritten schema with the original, in seconds.

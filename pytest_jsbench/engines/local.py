@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Completion, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import OPENAI_AND_ANTHROPIC_APIS, Address, EngineFactory
 from pytest_jsbench.engines.engine_options import (

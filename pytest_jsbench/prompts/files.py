@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_jsbench.core.cases import Case, Prompt, Schema, Template
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, decode
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import sentence
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
+from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.schemas.keyword_differences import SchemaDifference
 

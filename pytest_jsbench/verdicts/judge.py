@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Self, assert_never
 
 from msgspec import structs
 
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
-from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.json_values import from_json, loads
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.tool_calls import (

@@ -13,16 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.guarded_calls import (
-    BoundExceeded,
-    CallBroke,
-    ChildNotStarted,
-    ChildProcess,
-    ChildReply,
-    GuardedCalls,
-    end_idle_children,
-    environment,
-)
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, environment
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls, end_idle_children
 from pytest_jsbench.engines.local import serve_model
 from pytest_jsbench.engines.local_server import ServerSettings
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_jsbench.core.guarded_calls import ChildReply, GuardedCalls
+from pytest_jsbench.core.child_process import ChildReply
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import SecondOpinion, in_process
 from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.in_process import Compiled, InProcessJudge

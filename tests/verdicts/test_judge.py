@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import verdicts
+from pytest_jsbench.core.child_process import ChildProcess, ChildReply
 from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.generations import (
@@ -36,7 +37,7 @@ from pytest_jsbench.core.generations import (
     Tools,
     Usage,
 )
-from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
@@ -202,9 +203,9 @@ class ForgetfulChild(ChildProcess):
         self.sent = sent
         super().__init__(alarm, most_kept=4)
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        self.sent.append(message)
-        super().send(message)
+    def send(self, message: str) -> int:
+        self.sent.append(json.loads(message))
+        return super().send(message)
 
 
 @pytest.fixture

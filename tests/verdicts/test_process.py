@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core import child_service
+from pytest_jsbench.core.child_process import ChildProcess
 from pytest_jsbench.core.errors import JudgeError
-from pytest_jsbench.core.guarded_calls import ChildProcess, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from tests.support.stand_in_judge import troubled
 

@@ -13,9 +13,10 @@ import zlib
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.json_values import loads
 from pytest_jsbench.datasets.sources.parquet_child import TABLES
 

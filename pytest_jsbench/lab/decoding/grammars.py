@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.local import decline_schema

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, Expected
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import FileReader
-from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Listing, Selection
 from pytest_jsbench.datasets.sources import parquet

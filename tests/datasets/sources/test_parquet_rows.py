@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.child_process import ChildProcess
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.guarded_calls import ChildProcess, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.sources.parquet_child import MEMORY
 from pytest_jsbench.datasets.sources.parquet_rows import RowGroup, RowReader
 
