@@ -143,6 +143,7 @@ def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
     return get
 
 
+@functools.lru_cache(maxsize=1024)
 def mark(*parts: str) -> str:
     """Return the name of a pytest mark; for example, `mark("task", "Git hub")` returns `jsbench_task_Git_hub`."""
     return "_".join(["jsbench", *(re.sub(r"\W", "_", part) for part in parts)])
@@ -172,15 +173,22 @@ def declare_marks(config: pytest.Config, plan: Plan) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 
+@functools.lru_cache(maxsize=1024)
+def _marker(name: str) -> pytest.MarkDecorator:
+    """Return the same marker for equal names, because pytest keeps the markers of all items."""
+    marker: pytest.MarkDecorator = getattr(pytest.mark, name)
+    return marker
+
+
 def add_markers(item: pytest.Item, attempt: AttemptFacts) -> None:
     """Add marks for the failure type and the codes of the attempt to the item."""
     if attempt.failure_type is not None:
-        item.add_marker(mark(attempt.failure_type))
+        item.add_marker(_marker(mark(attempt.failure_type)))
     for code in attempt.codes:
         line = f"{mark('code', code)}: set by pytest-jsbench during the run on a case with this classifier code"
         if line not in item.config.getini("markers"):  # declared only now, since the code was unknown before
             item.config.addinivalue_line("markers", line)
-        item.add_marker(mark("code", code))
+        item.add_marker(_marker(mark("code", code)))
 
 
 def selects_schema_marks(expressions: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import shlex
 import sys
@@ -201,6 +202,10 @@ class JSBenchCase(pytest.Item):
             # to it in several places.
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
+        for part in shown.reprtraceback.reprentries:
+            # one text for all lines takes less memory, and `JUnitElements` shares it with the JUnit element
+            if isinstance(lines := getattr(part, "lines", None), list):
+                lines[:] = [str(failed)]
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -358,8 +363,14 @@ def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: 
     if any(result.resumed for result in results):
         values["resumed"] = True
     others = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
-    ours = [(sys.intern(f"jsbench.{name}"), _shown(value)) for name, value in values.items() if value is not None]
+    ours = [_share_property(f"jsbench.{name}", _shown(value)) for name, value in values.items() if value is not None]
     item.user_properties[:] = [*others, *(ours if attempts else [])]
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _share_property(name: str, value: object) -> tuple[str, object]:
+    """Return the same pair for equal properties, because pytest keeps those of all tests."""
+    return sys.intern(name), value
 
 
 def _properties(attempt: AttemptFacts) -> dict[str, object]:

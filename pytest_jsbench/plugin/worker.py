@@ -17,7 +17,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import end_idle_children
-from pytest_jsbench.core.heaps import limit_heaps
+from pytest_jsbench.core.heaps import limit_heaps, trim_heaps
 from pytest_jsbench.plugin.context import RunContext, variant_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, makes_attempts
 from pytest_jsbench.records.facts import AttemptFacts
@@ -26,6 +26,9 @@ from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
+
+#: Number of tests after which the heaps are trimmed, because texts of answers and schemas leave gaps.
+_TRIM_EVERY = 500
 
 
 class Worker:
@@ -50,6 +53,8 @@ class Worker:
         context.config.add_cleanup(self._run.close)
         #: Whether all selected tests are cases, and none is a test of the project.
         self._only_cases = False
+        #: Number of tests that were begun.
+        self._begun = 0
         # Unfreeze after pytest's cleanup, which collects garbage five times, among unfrozen objects only.
         context.config.add_cleanup(gc.unfreeze)
 
@@ -102,6 +107,9 @@ class Worker:
         """Queue the attempts of the next tests."""
         if self._lookahead is not None:
             self._lookahead.advance(item, nextitem)
+            self._begun += 1
+            if self._begun % _TRIM_EVERY == 0:
+                trim_heaps()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -114,6 +122,7 @@ class Worker:
         self._stop()
         self._run.leave()
         end_idle_children()  # the reports need memory, and no child
+        trim_heaps()  # the calls have left 15 MB of free blocks
         self._freeze()
 
     def _freeze(self) -> None:

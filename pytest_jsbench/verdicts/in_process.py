@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from pytest_jsbench.core.heaps import limit_heaps, trim_heaps
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import LONGEST, printable
 from pytest_jsbench.schemas.dialects import DIALECTS, NAMES
@@ -44,7 +45,10 @@ _LONGEST_PATH = 120
 #: Maximum number of compiled schemas in the cache. The cache should contain the schemas of all calls in flight.
 _COMPILED_SCHEMAS = 128
 #: Maximum total length in characters of the cached schemas; a compiled schema takes many times the size of its text.
-_COMPILED_LENGTH = 1_000_000
+_COMPILED_LENGTH = 500_000
+#: Number of compiled schemas after which the heaps are trimmed: schemas of all sizes come and go, and left 24 MB of
+#: free blocks with the 9,557 schemas of JSONSchemaBench.
+_TRIM_EVERY = 100
 #: Maximum length in characters of an answer for which the first 20 violations are listed, and not only one.
 #: jsonschema-rs creates all violations at once: up to one for every two characters, each with over a kilobyte.
 _LONGEST_LISTED = 150_000
@@ -105,30 +109,54 @@ class InProcessJudge:
         self._inspected: dict[str, Compiled | Verdict] = {}
         self._judged: dict[str, Compiled | Verdict] = {}
         self._cached_length = 0
+        #: Number of schemas that were compiled, and of inspected ones that were not cached since the last removal.
+        self._compiled = 0
+        self._uncached = 0
 
     def _compile_cached(self, schema_text: str, *, for_answer: bool) -> Compiled | Verdict:
         """Return the compiled schema, to judge an answer or to inspect the schema before the answer is known."""
-        compiled = self._inspected.pop(schema_text, None)
+        length = len(schema_text)
+        compiled = self._take(schema_text)
+        while self._judged and not self._has_room(length):
+            oldest = next(iter(self._judged))
+            self._take(oldest)
         if compiled is None:
-            compiled = self._judged.pop(schema_text, None)
-        if compiled is None:
-            self._make_room(len(schema_text))
             compiled = self.compile(schema_text)
-            self._cached_length += len(schema_text)
-        cache = self._judged if for_answer else self._inspected
-        cache[schema_text] = compiled
+            self._compiled += 1
+            if self._compiled % _TRIM_EVERY == 0:
+                trim_heaps()
+        if for_answer:  # the constant answers are wanted next
+            self._judged[schema_text] = compiled
+        elif self._has_room(length):
+            self._inspected[schema_text] = compiled
+        else:
+            self._note_full()
+            return compiled
+        self._cached_length += length
         return compiled
 
-    def _make_room(self, length: int) -> None:
-        """Remove schemas from the caches until one of this length fits, first those by which an answer was judged."""
-        for cache in (self._judged, self._inspected):
-            while cache and (
-                len(self._judged) + len(self._inspected) >= _COMPILED_SCHEMAS
-                or self._cached_length + length > _COMPILED_LENGTH
-            ):
-                oldest = next(iter(cache))
-                del cache[oldest]
-                self._cached_length -= len(oldest)
+    def _take(self, schema_text: str) -> Compiled | Verdict | None:
+        """Remove a schema from the caches, and return it; None if it is not cached."""
+        for cache in (self._inspected, self._judged):
+            if (compiled := cache.pop(schema_text, None)) is not None:
+                self._cached_length -= len(schema_text)
+                return compiled
+        return None
+
+    def _has_room(self, length: int) -> bool:
+        count = len(self._judged) + len(self._inspected)
+        return count < _COMPILED_SCHEMAS and self._cached_length + length <= _COMPILED_LENGTH
+
+    def _note_full(self) -> None:
+        """
+        Note that an inspected schema was not cached, because others will be needed earlier: answers come about in the
+        order of the calls. After as many as may be in flight, the others are of calls that failed, and are removed.
+        """
+        self._uncached += 1
+        if self._uncached >= _COMPILED_SCHEMAS:
+            self._uncached = 0
+            self._cached_length -= sum(map(len, self._inspected))
+            self._inspected.clear()
 
     def compile(self, schema_text: str) -> Compiled | Verdict:
         """Return the compiled schema, or the problem that makes it unusable; the result is not cached."""
@@ -295,6 +323,7 @@ def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
 @functools.cache
 def _judge(policy: str) -> InProcessJudge:
     """Return the judge for a policy in JSON; it is cached in the child process together with its compiled schemas."""
+    limit_heaps()  # large texts leave no gaps between the compiled schemas
     values = json.loads(policy)
     return InProcessJudge(JudgePolicy(**{**values, "ignored_fields": tuple(values["ignored_fields"])}))
 

@@ -48,6 +48,19 @@ kept = bytes(1 << 20)
 show()
 """
 
+#: Program that prints the kilobytes in memory before and after it trims a heap of which only the last block is in use.
+FREE = """
+import re
+from pathlib import Path
+from pytest_jsbench.core.heaps import trim_heaps
+
+kept = [bytes(1 << 10) for _ in range(16 << 10)]
+del kept[:-1]
+for _ in range(2):
+    print(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+    trim_heaps()
+"""
+
 glibc_only = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these parameters")
 
 
@@ -68,6 +81,12 @@ def _run(code: str, chosen: dict[str, str]) -> str:
 @pytest.mark.parametrize(("chosen", "heaps"), [({}, 2), ({"MALLOC_ARENA_MAX": "4"}, 4)])
 def test_threads_share_two_heaps_unless_the_user_sets_more(chosen: dict[str, str], heaps: int) -> None:
     assert _run(CODE, chosen).count("<heap nr=") == heaps
+
+
+@glibc_only
+def test_trimming_returns_what_is_free_below_a_block_in_use() -> None:
+    before, after = map(int, _run(FREE, {}).split())
+    assert before - after > 8 << 10
 
 
 @glibc_only

@@ -162,15 +162,16 @@ def test_a_schema_is_compiled_once_for_inspection_and_all_answers() -> None:
     assert judge.compiled == [text]
 
 
-def test_large_compiled_schemas_are_dropped_before_small_ones() -> None:
+def test_large_compiled_schema_displaces_none_that_waits_for_its_answer() -> None:
     judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
     small = [json.dumps({"title": str(number)}) for number in range(100)]
-    large = [json.dumps({"title": letter * 600_000}) for letter in "ab"]
+    large = [json.dumps({"title": letter * 400_000}) for letter in "ab"]  # one of them fits
     for text in [*small, *small, large[0], small[-1], *large]:
         judge.inspect(text)
     assert judge.compiled == [*small, *large]
-    judge.inspect(large[0])
-    assert judge.compiled == [*small, *large, large[0]]
+    for text in [*small, *large]:
+        judge.inspect(text)
+    assert judge.compiled == [*small, *large, large[1]]
 
 
 def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight() -> None:
@@ -183,14 +184,34 @@ def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight() -> Non
     assert judge.compiled == texts
 
 
-def test_schema_without_its_answer_is_dropped_after_those_that_were_judged() -> None:
+def test_schemas_of_the_next_answers_are_kept_if_there_is_no_room_for_more() -> None:
     judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
-    first, second, third = (json.dumps({"title": letter * 400_000}) for letter in "abc")  # two of them fit
+    first, second, third = (json.dumps({"title": letter * 200_000}) for letter in "abc")  # two of them fit
     for text in (first, second, third):
         judge.inspect(text)
     for text in (first, second, third):
         list(judge.judge(text, "{}", truncated=False))
-    assert judge.compiled == [first, second, third, first, second]
+        assert judge.constants(text)
+    assert judge.compiled == [first, second, third, third]
+
+
+def test_schema_is_dropped_once_its_answer_is_judged_and_there_is_no_room() -> None:
+    judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
+    first, second = (json.dumps({"title": letter * 300_000}) for letter in "ab")  # one of them fits
+    for text in (first, second, first):
+        list(judge.judge(text, "{}", truncated=False))
+    assert judge.compiled == [first, second, first]
+
+
+def test_schemas_of_failed_calls_are_dropped() -> None:
+    judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
+    failed, other = (json.dumps({"title": letter * 300_000}) for letter in "ab")  # one of them fits
+    judge.inspect(failed)
+    for _ in range(130):
+        judge.inspect(other)
+    assert judge.compiled == [failed, *[other] * 129]
+    judge.inspect(failed)
+    assert judge.compiled[-1] == failed
 
 
 def test_dropped_schema_is_freed_without_the_garbage_collector() -> None:

@@ -154,7 +154,7 @@ class RowReader:
             self._sequence = 0
         elif steps >= 0:  # a block that a thread reads a little late counts neither way
             self._sequence += 1
-        is_next_kept = position + 1 >= self._end or self._key_at(position + 1) in self._ahead
+        is_next_kept = position + 1 >= self._end or self._is_kept(self._key_at(position + 1))
         if self._failed or self._sequence < _SEQUENCE or is_next_kept:
             return
         if self._thread is None or not self._thread.is_alive():
@@ -162,6 +162,10 @@ class RowReader:
             with suppress(RuntimeError):  # no thread can be started
                 thread.start()
                 self._thread = thread
+
+    def _is_kept(self, key: _Block) -> bool:
+        """Return whether a block was read ahead, or was read by another thread."""
+        return key in self._ahead or key in self._blocks
 
     def _key_at(self, position: int) -> _Block:
         place = bisect.bisect_right(self._starts, position) - 1

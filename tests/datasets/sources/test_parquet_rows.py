@@ -96,6 +96,16 @@ def test_threads_read_the_same_rows_while_others_are_read_ahead(reading: Reading
     assert titles == [f"t{row}" for row in range(ROWS) for _ in range(2)]
 
 
+def test_rows_read_ahead_are_kept_if_a_thread_is_late(reading: Reading) -> None:
+    for row in range(320):
+        reading.title(row)
+    reading.wait()
+    for row in (336, 320, 352):
+        assert reading.title(row) == f"t{row}"
+        reading.wait()
+    assert reading.started == 1
+
+
 def test_file_listed_again_is_read_again(reading: Reading) -> None:
     for row in range(300):
         reading.title(row)
