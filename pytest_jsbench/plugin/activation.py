@@ -145,10 +145,6 @@ def _register_controller(context: RunContext, worker: Worker, expectations: Expe
     register(controller, "jsbench-controller")
     register(Terminal(context, controller), "jsbench-terminal")
     register(FailureSections(context), "jsbench-failure-sections")
-    if context.config.getoption("xmlpath", None):
-        from pytest_jsbench.plugin.junit_elements import JUnitElements
-
-        register(JUnitElements(context.config), "jsbench-junit-elements")
     register(progress, "jsbench-progress")
     live_line = LiveLine(context.config, progress.text)
     register(live_line, "jsbench-live-line")

@@ -203,7 +203,7 @@ class JSBenchCase(pytest.Item):
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
         for part in shown.reprtraceback.reprentries:
-            # one text for all lines takes less memory, and `JUnitElements` shares it with the JUnit element
+            # one text for all lines takes less memory, since pytest keeps the reports of all failed tests
             if isinstance(lines := getattr(part, "lines", None), list):
                 lines[:] = [str(failed)]
         return shown
