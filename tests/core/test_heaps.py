@@ -48,7 +48,7 @@ kept = bytes(1 << 20)
 show()
 """
 
-#: Program that prints the kilobytes in memory before and after it trims a heap of which only the last block is in use.
+#: Program that prints the kilobytes in memory before and after it trims a heap whose last block alone is in use.
 FREE = """
 import re
 from pathlib import Path
