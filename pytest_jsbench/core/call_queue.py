@@ -46,7 +46,9 @@ class CallQueue:
     takes milliseconds if many threads run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, check: float = _CHECK) -> None:
+        """Let a waiting thread check each `check` seconds that a thread serves."""
+        self._check = check
         self._lock = threading.Lock()
         self._waiting: deque[WaitingCall] = deque()
         #: The call whose thread serves; None if no call waits.
@@ -62,7 +64,7 @@ class CallQueue:
             self._waiting.append(call)
         self._claim(call)
         while self._serving is not call and call.reply is None:
-            call.woken.wait(_CHECK)
+            call.woken.wait(self._check)
             self._claim(call)
         return call.reply is None
 

@@ -57,11 +57,14 @@ class GuardedCalls:
         serves: bool = False,
         alarm: AlarmKind | None = None,
         start: Callable[[AlarmKind], ChildProcess] = ChildProcess,
+        most_made: int = _MOST_MADE,
     ) -> None:
         """
         Limit the child, which `start` starts, to `memory` bytes of mapped memory, or of private memory if `private`;
-        None means no limit. If `serves`, the child works between calls too, such as a server.
+        None means no limit. If `serves`, the child works between calls too, such as a server. A thread makes about
+        `most_made` calls of other threads next to its own.
         """
+        self._most_made = most_made
         #: Whether the child works between calls, so that it must not be ended because it makes no call.
         self.serves = serves
         self._start = start
@@ -149,7 +152,7 @@ class GuardedCalls:
                 while own.reply is None or sent:
                     # a request that its pipe cannot hold would wait for the child, which might wait for this thread
                     room = child.room - sum(size for _, size in sent) if sent else None
-                    is_due = not sent or made + len(sent) < _MOST_MADE
+                    is_due = not sent or made + len(sent) < self._most_made
                     if is_due and (call := queue.take(room)) is not None:
                         sent.append((call, child.send_request(call.request, kept=call.kept)))
                         continue

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core import call_queue
 from pytest_jsbench.core.call_queue import CallQueue, WaitingCall
 from pytest_jsbench.core.child_process import ChildProcess, ChildReply
 from pytest_jsbench.core.child_service import AlarmKind
@@ -72,10 +71,9 @@ def test_next_thread_serves_when_one_leaves(threads: ThreadPoolExecutor) -> None
 
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_another_thread_serves_if_one_was_interrupted_before_it_could_leave(
-    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+    threads: ThreadPoolExecutor, is_taken: bool
 ) -> None:
-    monkeypatch.setattr(call_queue, "_CHECK", 0.02)
-    queue = CallQueue()
+    queue = CallQueue(check=0.02)
     first, second = waiting(), waiting()
     assert queue.await_turn(first)
     turn = threads.submit(queue.await_turn, second)
@@ -116,10 +114,11 @@ def test_call_is_taken_only_if_there_is_room_for_it() -> None:
 
 
 class WatchedChild(ChildProcess):
-    """A child that notes the order of requests and replies."""
+    """A child that notes the order of requests and replies, and the threads that read these."""
 
-    def __init__(self, alarm: AlarmKind, order: list[str]) -> None:
+    def __init__(self, alarm: AlarmKind, order: list[str], readers: set[str]) -> None:
         self.order = order
+        self.readers = readers
         super().__init__(alarm)
 
     def send_request(self, request: str, *, kept: str | None = None) -> int:
@@ -132,13 +131,14 @@ class WatchedChild(ChildProcess):
     def read_reply(self) -> ChildReply:
         reply = super().read_reply()
         self.order.append("reply")
+        self.readers.add(threading.current_thread().name)
         return reply
 
 
 @pytest.mark.parametrize(("size", "ahead"), [(10, 4), (40_000, 2), (1_000_000, 0)])
 def test_requests_are_sent_ahead_if_the_pipe_holds_them(size: int, ahead: int) -> None:
     order: list[str] = []
-    with closing(GuardedCalls(start=partial(WatchedChild, order=order))) as calls:
+    with closing(GuardedCalls(start=partial(WatchedChild, order=order, readers=set()))) as calls:
         call: Any = partial(calls.values_of, WORK, "echo", seconds=30, memory=None)
         with ThreadPoolExecutor(5) as pool:
             replies = list(pool.map(call, ["x" * size] * 5))
@@ -147,25 +147,14 @@ def test_requests_are_sent_ahead_if_the_pipe_holds_them(size: int, ahead: int) -
 
     assert [len(reply.values[0]["text"]) for reply in replies] == [size] * 5
     assert order.count("request") == order.count("reply") == 5
-    first_reply = order.index("reply")
-    assert first_reply == (1 + ahead if has_room else 1)
+    assert order.index("reply") == (1 + ahead if has_room else 1)
 
 
-def test_thread_with_a_reply_lets_another_one_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_jsbench.core.guarded_calls._MOST_MADE", 3)
-    with closing(GuardedCalls()) as calls:
-        calls.call("tests.support.child_functions:echo", 0, seconds=30)
-        serve = calls._serve
-        served_by: list[str] = []
-
-        def watched(queue: CallQueue, own: WaitingCall) -> None:
-            served_by.append(threading.current_thread().name)
-            if len(served_by) == 1:
-                await_size(queue, 10)
-            serve(queue, own)
-
-        monkeypatch.setattr(calls, "_serve", watched)
+def test_thread_with_a_reply_lets_another_one_serve() -> None:
+    readers: set[str] = set()
+    start = partial(WatchedChild, order=[], readers=readers)
+    with closing(GuardedCalls(start=start, most_made=3)) as calls:
+        call = partial(calls.call, "tests.support.child_functions:echo", seconds=30)
         with ThreadPoolExecutor(10) as pool:
-            echo = partial(calls.call, "tests.support.child_functions:echo", seconds=30)
-            assert list(pool.map(echo, range(10))) == list(range(10))
-    assert len(set(served_by)) >= 4
+            assert list(pool.map(call, range(10))) == list(range(10))
+    assert len(readers) >= 4
