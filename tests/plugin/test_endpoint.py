@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from unittest.mock import Mock
@@ -437,7 +438,7 @@ def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(bench: Bench, 
 
     result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
 
-    assert "500" not in result.stdout.str()
+    assert not re.search(r"\b500\b", result.stdout.str())  # the name of the run may contain these digits
     assert len(provider.asked) == 5
     assert not [line for line in result.outlines if line.startswith("E  ") and "AssertionError" in line]
 
