@@ -33,7 +33,7 @@ from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, schema
 from benchmarks.plain_pytest import pytest_command, pytest_environment
 from benchmarks.process_times import wait_for_tree
 from pytest_jsbench import Case, Dataset
-from tests.support.public_data import labelled
+from tests.support.public_data import DATA, labelled
 
 _SCRIPT = Path(__file__).with_name("bare_script.py")
 
@@ -159,6 +159,8 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.2, help="seconds per answer (default: 0.2)")
     parser.add_argument("--in-flight", type=int, default=64)
     given = parser.parse_args()
+    if not SCHEMAS.is_dir() or (given.labelled and not (DATA / "labelled").is_dir()):
+        parser.error(f"the public data is not at {DATA}")
     with tempfile.TemporaryDirectory(prefix="jsbench-schemas-") as name, ExitStack() as running:
         home = Path(name)
         schemas = (

@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -182,6 +183,8 @@ def main() -> None:
     if options.row:
         _work(options.row, options.url, options.wire, options.calls, options.in_flight)
         return
+    if options.tls and shutil.which("openssl") is None:
+        parser.error("--tls needs the program openssl, which makes the server's certificate")
     calls = f"{options.calls} calls, {options.in_flight} in flight, {options.chunks} chunks"
     print(f"{options.wire}, {calls}: first token p50 p95, its lateness p50 p99, ms")
     times = " ".join(f"{text:>13}" for text in ("server", "measured", "late, server", "late, tool"))

@@ -49,6 +49,8 @@ PASSED = frozenset(
         "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
         # language, time zone, directory for temporary files
         "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
+        # limits of glibc's heaps
+        "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_",
         # required to start anything on Windows
         "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "NUMBER_OF_PROCESSORS",
         "PROCESSOR_ARCHITECTURE",

@@ -333,9 +333,10 @@ class Client:
         return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).raise_for_status()
 
     def give_back(self, connection: _Connection, sock: TimedSocket, *, whole: bool) -> None:
-        """Keep a connection for the next call if its response was read completely; otherwise close it."""
+        """Keep a connection for the next call if its response, and nothing else, was read; otherwise close it."""
         self._in_use.discard(sock)
-        if whole and connection.sock is sock:  # the socket is None if the server closes the connection
+        # the socket is None if the server closes the connection
+        if whole and connection.sock is sock and not sock.pending():
             self._idle.append((connection, self._clock()))
             if self._closed:
                 self.close()

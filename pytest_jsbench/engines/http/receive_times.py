@@ -32,6 +32,9 @@ _MOMENT = 0.00005
 _TRIES = 5
 #: Largest size of an encrypted record in bytes (RFC 5246, section 6.2.3, and its header).
 _LONGEST_RECORD = (1 << 14) + 2048 + 5
+#: Length of the header of a record, which begins with its type and ends with its length, and the type of data.
+_RECORD_HEADER = 5
+_APPLICATION_DATA = 23
 
 
 class Read(NamedTuple):
@@ -86,6 +89,8 @@ class TLSReader:
         self._sock = sock
         self.fileno = sock.fileno
         self._looked_at = bytearray(_LONGEST_RECORD)
+        #: Whether `ssl` has read a part of the next record, so that what is looked at begins with the rest of it.
+        self._is_partial = False
 
     def read_rest(self, buffer: memoryview) -> int:
         """Read more of the record that was read before, and return its size; 0 if there is none."""
@@ -95,17 +100,45 @@ class TLSReader:
         """Read a record; raise BlockingIOError if none has arrived completely."""
         import ssl
 
-        # `ssl` hides these methods of its sockets, since they would read encrypted data; here they only look at it
-        _, messages, _, _ = socket.socket.recvmsg_into(self._sock, (self._looked_at,), _MESSAGE_SIZE, socket.MSG_PEEK)
+        size, messages = self._look(self._looked_at)
         try:
-            size = self._sock.recv_into(buffer)
+            count = self._sock.recv_into(buffer)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # part of a record, or a message of the protocol itself
+            self._is_partial = True
             raise BlockingIOError from None
+        # what was looked at is of no record that was read: the record has arrived since
+        read_at = None if self._is_partial or holds_record(self._looked_at[:size]) else time.perf_counter()
+        self._is_partial = False
         try:
-            is_last = not socket.socket.recv(self._sock, 1, socket.MSG_PEEK)
+            is_last = not self._look(bytearray(1))[0]
         except BlockingIOError:
             is_last = True
-        return Arrived(size, messages, is_last=is_last)
+        return Arrived(count, messages, is_last=is_last, read_at=read_at)
+
+    def _look(self, buffer: bytearray) -> tuple[int, list[tuple[int, int, bytes]]]:
+        """
+        Look at what has arrived, and return its size and the kernel's messages; raise BlockingIOError if that is
+        nothing.
+        """
+        try:
+            # `ssl` hides this method of its sockets, since it would read encrypted data; here it only looks at it
+            size, messages, _, _ = socket.socket.recvmsg_into(self._sock, (buffer,), _MESSAGE_SIZE, socket.MSG_PEEK)
+        except BlockingIOError:
+            raise
+        except OSError:  # the connection has ended, which `ssl` reports after all that has arrived
+            return 0, []
+        return size, messages
+
+
+def holds_record(data: bytes | bytearray) -> bool:
+    """Return whether encrypted data hold a complete record with data of the application."""
+    start = 0
+    while start + _RECORD_HEADER <= len(data):
+        end = start + _RECORD_HEADER + int.from_bytes(data[start + 3 : start + _RECORD_HEADER])
+        if data[start] == _APPLICATION_DATA and end <= len(data):
+            return True
+        start = end
+    return False
 
 
 class Arrived(NamedTuple):
@@ -117,6 +150,8 @@ class Arrived(NamedTuple):
     messages: list[tuple[int, int, bytes]]
     #: Whether no more had arrived; otherwise, the timestamp may be that of later data.
     is_last: bool
+    #: Time at which the data were read, if the messages are about earlier data.
+    read_at: float | None = None
 
 
 class TimedReceiver:
@@ -175,7 +210,7 @@ class TimedReceiver:
                 arrived = self._reader.read_into(buffer)
             except BlockingIOError:  # the wait was interrupted, or the time is over
                 continue
-            received = self._time_of(arrived.messages, woken)
+            received = self._time_of(arrived.messages, woken) if arrived.read_at is None else arrived.read_at
             self._last = Read(woken, received if arrived.is_last else min(woken, received))
             self._all_read = woken if arrived.is_last else self._all_read
             return arrived.size, self._last

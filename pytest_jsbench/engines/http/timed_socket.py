@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import socket
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.engines.http.receive_times import ReadTimes, TimedReceiver
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 #: Size of the buffer of a connection, and of the largest piece of a body.
@@ -32,7 +33,14 @@ class TimedSocket:
         self._receiver = TimedReceiver.of(sock)
         self.close = sock.close
         self.fileno = sock.fileno
-        self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
+        inner = getattr(sock, "socket", sock)  # TLS inside a proxy's TLS
+        #: Shuts down the connection alone: a TLS socket would also forget its keys, and another thread that reads from
+        #: it would then read encrypted data.
+        self.shutdown: Callable[[int], None] = inner.shutdown
+        if isinstance(inner, socket.socket):
+            self.shutdown = partial(socket.socket.shutdown, inner)
+        #: Number of bytes that were decrypted, but not read.
+        self.pending: Callable[[], int] = getattr(sock, "pending", int)
 
     def settimeout(self, seconds: float) -> None:
         """Set the timeout for the total time of all later operations, in seconds from now."""

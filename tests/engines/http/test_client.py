@@ -521,6 +521,19 @@ def test_only_certificates_named_by_the_environment_are_trusted(
         assert (len(provider.asked), provider.opened) == (2, 1)
 
 
+def test_rest_of_a_record_is_no_answer_to_the_next_request(
+    new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 8\r\n\r\n"
+    with secure(certificate) as provider:
+        for _ in range(2):
+            provider.replies.append(Reply(pieces=(head, b'{"a": 1}' + head + b'{"a": 2}'), pause=0.05, keep=True))
+        client = new_client(provider.url.replace("http://", "https://"))
+        assert [ask(client), ask(client)] == [{"a": 1}, {"a": 1}]
+        assert (len(provider.asked), provider.opened) == (2, 2)
+
+
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
 
 

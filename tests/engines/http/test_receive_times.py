@@ -7,12 +7,13 @@ import platform
 import select
 import socket
 import ssl
+import struct
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pytest_jsbench.engines.http.receive_times import (
     TimedReceiver,
     find_select,
     first_arrival,
+    holds_record,
 )
 from pytest_jsbench.engines.http.timed_socket import TimedSocket
 from tests.support.answer_reading import Body
@@ -145,6 +147,56 @@ def test_record_that_others_follow_arrived_when_the_wait_ended(encrypted: Pair) 
     # the kernel has kept only one timestamp, that of the last record
     assert all(read.received <= read.woken for _, read in reads)
     assert reads[-1][1].received < before
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_data_before_a_reset_are_read(encrypted: Pair, is_small: bool) -> None:
+    receiver = receiver_of(encrypted)
+    data = b"answer" if is_small else b"a" * 30_000
+    encrypted[1].sendall(data)
+    encrypted[1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    encrypted[1].close()
+    buffer = memoryview(bytearray(1 << 16))
+    found = b""
+    while len(found) < len(data):
+        found += bytes(buffer[: receiver.read_into(buffer, seconds_left)[0]])
+
+    assert found == data
+    with suppress(OSError):
+        assert receiver.read_into(buffer, seconds_left)[0] == 0
+
+
+def test_data_are_decrypted_after_another_thread_has_ended_the_connection(encrypted: Pair) -> None:
+    sock = TimedSocket(encrypted[0])
+    sock.settimeout(10)
+    encrypted[1].sendall(b"data")
+    select.select(encrypted[:1], (), (), 10)
+
+    sock.shutdown(socket.SHUT_RDWR)
+
+    with sock.makefile() as stream:
+        assert stream.read1() == b"data"
+        assert stream.read1() == b""
+
+
+RECORD, MESSAGE = b"\x17\x03\x03\x00\x02ab", b"\x15\x03\x03\x00\x01c"
+
+
+@pytest.mark.parametrize(
+    ("data", "held"),
+    [
+        (RECORD, True),
+        (RECORD + MESSAGE, True),
+        (MESSAGE + RECORD, True),
+        (b"", False),
+        (RECORD[:4], False),
+        (RECORD[:-1], False),
+        (MESSAGE, False),
+        (MESSAGE + RECORD[:-1], False),
+    ],
+)
+def test_record_is_held_if_it_has_arrived_completely(data: bytes, held: bool) -> None:
+    assert holds_record(data) is held
 
 
 def test_record_is_read_in_parts(encrypted: Pair) -> None:
