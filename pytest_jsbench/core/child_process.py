@@ -122,7 +122,7 @@ class ChildProcess:
             setup = {"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm}
             self.send(json.dumps(setup))
             if self._output.readline() != READY:
-                raise ChildNotStarted(f"{self._reply_after_end([]).detail}; {check_of_packages()}")
+                raise ChildNotStarted(f"{self._reply_after_end().detail}; {check_of_packages()}")
         except BaseException:
             self.kill()
             raise
@@ -150,21 +150,24 @@ class ChildProcess:
             request = f"{request[:-1]}, {json.dumps(self._refer_to(kept))[1:]}"
         return self.send(request)
 
-    def read_reply(self) -> ChildReply:
-        """Read the reply to the first request that has none; if the child ends, it is the reply to that request."""
+    def read_reply(self) -> tuple[ChildReply, list[bytes]]:
+        """
+        Read the reply to the first request that has none; return it without its values, and the lines of the values
+        for `read_values`. If the child ends, that is the reply to this request.
+        """
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
             if not line.startswith(END):
                 lines.append(line)
                 continue
-            reply = ChildReply(values=_values(lines), **loads(line.removeprefix(END)))
-            if reply.error != "MemoryError":
-                return reply
-            self.kill()  # the child may not have freed all the memory of the failed work
-            return replace(reply, ending="memory")
-        ended = self._reply_after_end(lines)
+            reply = ChildReply(values=(), **loads(line.removeprefix(END)))
+            if reply.error == "MemoryError":
+                self.kill()  # the child may not have freed all the memory of the failed work
+                reply = replace(reply, ending="memory")
+            return reply, lines
+        ended = self._reply_after_end()
         self._release()
-        return ended
+        return ended, lines
 
     def _refer_to(self, text: str) -> dict[str, list[Any]]:
         """
@@ -191,8 +194,8 @@ class ChildProcess:
             self._input.flush()
         return len(line)
 
-    def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
-        """Return the values received so far, and how the child ended."""
+    def _reply_after_end(self) -> ChildReply:
+        """Return how the child ended."""
         status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
@@ -205,7 +208,7 @@ class ChildProcess:
         elif no_memory or detail.startswith("MemoryError"):
             ending = "memory"
             detail = no_memory or detail
-        return ChildReply(values=_values(lines), ending=ending, detail=detail)
+        return ChildReply(values=(), ending=ending, detail=detail)
 
     def close(self) -> None:
         """End the process gracefully, by closing its input."""
@@ -272,10 +275,14 @@ def _enlarge(pipe: IO[bytes]) -> int:
 
     with contextlib.suppress(OSError):  # the system may allow less
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-    return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) // 2  # the kernel may fill a page only by half
+    try:
+        return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) // 2  # the kernel may fill a page only by half
+    except OSError:  # in a sandbox
+        return 0
 
 
-def _values(lines: list[bytes]) -> tuple[Any, ...]:
+def read_values(lines: list[bytes]) -> tuple[Any, ...]:
+    """Parse the values of a reply."""
     return tuple(loads(line.removeprefix(VALUE)) for line in lines)
 
 

@@ -15,10 +15,18 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.core.call_queue import CallQueue, WaitingCall
-from pytest_jsbench.core.child_process import START, ChildNotStarted, ChildProcess, ChildReply, check_of_packages
+from pytest_jsbench.core.child_process import (
+    START,
+    ChildNotStarted,
+    ChildProcess,
+    ChildReply,
+    check_of_packages,
+    read_values,
+)
 from pytest_jsbench.core.child_service import ABSENT, AlarmKind, create_alarm
 from pytest_jsbench.core.json_values import as_dict
 
@@ -26,9 +34,6 @@ from pytest_jsbench.core.json_values import as_dict
 MEMORY = 1 << 30
 #: Maximum length of a reply in bytes of JSON.
 LONGEST_REPLY = 16 << 20
-#: Number of calls after which a thread lets another one serve; its own call may have been the first of them.
-_MOST_MADE = 64
-
 _ENCODER = json.JSONEncoder(default=as_dict)
 
 
@@ -57,14 +62,11 @@ class GuardedCalls:
         serves: bool = False,
         alarm: AlarmKind | None = None,
         start: Callable[[AlarmKind], ChildProcess] = ChildProcess,
-        most_made: int = _MOST_MADE,
     ) -> None:
         """
         Limit the child, which `start` starts, to `memory` bytes of mapped memory, or of private memory if `private`;
-        None means no limit. If `serves`, the child works between calls too, such as a server. A thread makes about
-        `most_made` calls of other threads next to its own.
+        None means no limit. If `serves`, the child works between calls too, such as a server.
         """
-        self._most_made = most_made
         #: Whether the child works between calls, so that it must not be ended because it makes no call.
         self.serves = serves
         self._start = start
@@ -73,7 +75,12 @@ class GuardedCalls:
         self._alarm: AlarmKind = alarm or create_alarm()
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
-        self._queue = CallQueue()
+        self._queue = self._create_queue()
+        #: Locked while the call that the child works on changes, or its thread stops waiting.
+        self._changing = threading.Lock()
+        self._current: WaitingCall | None = None
+        #: Whether this process has ended the child, so that its end says nothing about a call.
+        self._was_killed = False
         self._child: ChildProcess | None = None
         self._starting: threading.Thread | None = None
         #: Exit stack that closes the child.
@@ -125,61 +132,102 @@ class GuardedCalls:
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
         request = _ENCODER.encode({"call": function, "arguments": arguments, **bounds})
         call = WaitingCall(request, kept)
-        queue = self._queue
-        try:
-            if queue.await_turn(call):
-                self._serve(queue, call)
-        finally:
-            call.has_left = True  # first, since a signal may interrupt the following call before it begins
-            queue.leave(call)
-        reply = call.reply
-        assert reply is not None
+        if self._lock.acquire(blocking=False):
+            try:
+                self._make_alone(call)
+            finally:
+                self._lock.release()
+        elif self._queue.add(call):
+            try:
+                call.wait()
+            except BaseException:
+                self._abandon(call)
+                raise
+        else:
+            with self._lock:
+                self._make_alone(call)
+        if call.error is not None:
+            raise call.error
+        assert call.reply is not None
+        reply = replace(call.reply, values=read_values(call.lines))
         if reply.error == ABSENT:
             raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
         return reply
 
-    def _serve(self, queue: CallQueue, own: WaitingCall) -> None:
-        """
-        Make waiting calls, at least the thread's own one; requests are sent ahead, so that the child always has work.
+    def _make_alone(self, call: WaitingCall) -> None:
+        """Make a call in its own thread, which has locked the child."""
+        child = self._find_child()
+        try:
+            child.send_request(call.request, kept=call.kept)
+            reply, lines = child.read_reply()
+        except BaseException:
+            # The rest of an abandoned reply must not be read as the next reply.
+            self._forget()
+            child.kill()
+            raise
+        if reply.ending is not None:
+            self._forget()
+        call.finish(reply, lines)
 
-        A call that ends the child leaves the following ones to another child.
-        """
+    def _make_waiting(self, first: WaitingCall) -> None:
+        """Make a call that waits, and all that come meanwhile; requests are sent ahead, so that the child has work."""
+        waiting = deque([first])
         sent: deque[tuple[WaitingCall, int]] = deque()
-        made = 0
+        child: ChildProcess | None = None
         with self._lock:
-            child = self._find_child()
-            try:
-                while own.reply is None or sent:
+            while True:
+                while (call := self._queue.take()) is not None:
+                    waiting.append(call)
+                while waiting and waiting[0].has_left:
+                    waiting.popleft()
+                if not waiting and not sent:
+                    return
+                try:
+                    # `close` forgets the child that still has to reply
+                    child = self._find_child() if child is None else child
                     # a request that its pipe cannot hold would wait for the child, which might wait for this thread
-                    room = child.room - sum(size for _, size in sent) if sent else None
-                    is_due = not sent or made + len(sent) < self._most_made
-                    if is_due and (call := queue.take(room)) is not None:
-                        sent.append((call, child.send_request(call.request, kept=call.kept)))
+                    while waiting and (not sent or sum(size for _, size in sent) + waiting[0].most_bytes <= child.room):
+                        sent.append((waiting[0], 0))
+                        call = waiting.popleft()
+                        sent[-1] = call, child.send_request(call.request, kept=call.kept)
+                    with self._changing:
+                        self._current = sent[0][0]
+                    reply, lines = child.read_reply()
+                except Exception as error:  # noqa: BLE001  raised again in the thread that waits for the call
+                    self._forget()
+                    if child is not None:
+                        child.kill()
+                    if not self._was_killed:  # by another thread, which also closes the child's files
+                        (sent.popleft()[0] if sent else waiting.popleft()).fail(error)
+                else:
+                    call = sent.popleft()[0]
+                    if reply.ending is None:
+                        call.finish(reply, lines)
                         continue
-                    assert sent, "the thread's own call waits or was sent"
-                    reply = child.read_reply()
-                    sent.popleft()[0].finish(reply)
-                    made += 1
-                    if reply.ending is not None:
-                        self._forget()
-                        if own.reply is not None:
-                            return
-                        queue.put_back(call for call, _ in sent)
-                        sent.clear()
-                        child = self._find_child()
-            except BaseException:
-                # The rest of an abandoned reply must not be read as the next reply.
-                self._forget()
-                child.kill()
-                raise
-            finally:
-                queue.put_back(call for call, _ in sent)
+                    self._forget()
+                    if self._was_killed and not call.has_left:  # because of another call
+                        waiting.appendleft(call)
+                    else:
+                        call.finish(reply, lines)
+                child = None
+                waiting.extendleft(call for call, _ in reversed(sent))
+                sent.clear()
+
+    def _abandon(self, call: WaitingCall) -> None:
+        """Note that a call is not awaited any more; if the child works on it, end the child."""
+        call.has_left = True
+        with self._changing:
+            child = self._child
+            if self._current is call and call.reply is None and child is not None:
+                self._was_killed = True
+                child.kill_process()
 
     def _find_child(self) -> ChildProcess:
         """Return the child that is running, or start one; raise ChildNotStarted if that is impossible."""
         child = self._child
         if child is None or not child.alive():
             self._forget()
+            self._was_killed = False
             self._child = child = self._start(self._alarm)
             self._end.callback(child.close)
         return child
@@ -204,9 +252,9 @@ class GuardedCalls:
 
     def _await_start(self) -> None:
         """Wait until a child that was started in the background has ended its first call, so that it can be ended."""
-        if self._starting is not None and self._starting is not threading.current_thread():
-            self._starting.join()
-            self._starting = None
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.join()
 
     def _forget(self) -> ChildProcess | None:
         child = self._child
@@ -222,6 +270,7 @@ class GuardedCalls:
     def close(self) -> None:
         """End the child gracefully; a later call starts another."""
         self._await_start()
+        self._was_killed = True
         if (child := self._forget()) is not None:
             child.close()
 
@@ -243,14 +292,26 @@ class GuardedCalls:
         self._await_start()
         if self._lock.acquire(blocking=False):
             try:
-                self.close()
+                if (child := self._forget()) is not None:
+                    child.close()
             finally:
                 self._lock.release()
 
     def renew_locks(self) -> None:
         """Replace the locks, because a thread of the parent process may have held one at the time of a fork."""
         self._lock = threading.Lock()
-        self._queue = CallQueue()
+        self._queue = self._create_queue()
+        self._changing = threading.Lock()
+
+    def _create_queue(self) -> CallQueue:
+        own = weakref.ref(self)
+
+        def make(call: WaitingCall) -> None:
+            """Make the call, without keeping this object, whose end ends the child."""
+            if (calls := own()) is not None:
+                calls._make_waiting(call)  # noqa: SLF001  of the same class
+
+        return CallQueue(make)
 
 
 _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()

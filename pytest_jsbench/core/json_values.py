@@ -62,7 +62,7 @@ def loads(text: str | bytes) -> Any:
     """
     try:
         return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
         return json.loads(text)
 
 

@@ -1,12 +1,12 @@
-"""Calls of several threads that one of them makes."""
+"""Calls that wait for a child process, and the thread that makes them."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -15,146 +15,161 @@ import pytest
 from pytest_jsbench.core.call_queue import CallQueue, WaitingCall
 from pytest_jsbench.core.child_process import ChildProcess, ChildReply
 from pytest_jsbench.core.child_service import AlarmKind
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls, end_idle_children
 
-WORK = "tests.support.child_functions:work"
-
-
-def waiting(text: str = "") -> WaitingCall:
-    return WaitingCall(text, None)
+FUNCTIONS = "tests.support.child_functions"
+WORK = f"{FUNCTIONS}:work"
 
 
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
-def await_size(queue: CallQueue, size: int) -> None:
-    while len(queue._waiting) < size:
+def await_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
         time.sleep(0.001)
 
 
-def leave(queue: CallQueue, call: WaitingCall) -> None:
-    call.has_left = True
-    queue.leave(call)
+def test_one_thread_makes_all_calls_and_ends() -> None:
+    made_by: list[str] = []
+
+    def make(call: WaitingCall) -> None:
+        made_by.append(threading.current_thread().name)
+        call.finish(ChildReply(values=()), [call.request.encode()])
+
+    queue = CallQueue(make, idle=0.05)
+    for _ in range(2):
+        calls = [WaitingCall(str(number), None) for number in range(20)]
+        assert all(map(queue.add, calls))
+        for call in calls:
+            call.wait()
+        assert [call.lines for call in calls] == [[str(number).encode()] for number in range(20)]
+        await_until(lambda: queue._thread is None)
+    assert made_by == ["jsbench-calls"] * 40
 
 
-def test_one_thread_makes_the_calls_of_all(threads: ThreadPoolExecutor) -> None:
-    queue = CallQueue()
-    first, *others = calls = [waiting() for _ in range(4)]
-    assert queue.await_turn(first)
-    turns = [threads.submit(queue.await_turn, call) for call in others]
-    await_size(queue, 4)
-    for number in range(4):
-        taken = queue.take()
-        assert taken is not None
-        taken.finish(ChildReply(values=(number,)))
+def test_call_is_not_added_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
 
-    assert [turn.result(timeout=5) for turn in turns] == [False] * 3
-    assert sorted(call.reply.values[0] for call in calls if call.reply is not None) == [0, 1, 2, 3]
+    monkeypatch.setattr(threading.Thread, "start", start)
+    queue = CallQueue(lambda _: None)
+    assert not queue.add(WaitingCall("", None))
     assert queue.take() is None
 
 
-def test_next_thread_serves_when_one_leaves(threads: ThreadPoolExecutor) -> None:
-    queue = CallQueue()
-    first, second = waiting(), waiting()
-    assert queue.await_turn(first)
-    turn = threads.submit(queue.await_turn, second)
-    await_size(queue, 2)
-
-    leave(queue, first)
-
-    assert turn.result(timeout=5)
-    assert queue.take() is second
-
-
-@pytest.mark.parametrize("is_taken", [False, True])
-def test_another_thread_serves_if_one_was_interrupted_before_it_could_leave(
-    threads: ThreadPoolExecutor, is_taken: bool
-) -> None:
-    queue = CallQueue(check=0.02)
-    first, second = waiting(), waiting()
-    assert queue.await_turn(first)
-    turn = threads.submit(queue.await_turn, second)
-    await_size(queue, 2)
-    taken = [queue.take(), queue.take()] if is_taken else []
-    assert not turn.done()
-
-    first.has_left = True
-
-    assert turn.result(timeout=5)
-    assert queue.take() is (second if is_taken else first)
-    assert taken in ([], [first, second])
-
-
-def test_calls_that_were_put_back_are_the_next_ones(threads: ThreadPoolExecutor) -> None:
-    queue = CallQueue()
-    first, second, third = waiting("1"), waiting("2"), waiting("3")
-    assert queue.await_turn(first)
-    for size, call in enumerate((second, third), start=2):
-        threads.submit(queue.await_turn, call)
-        await_size(queue, size)
-    taken = [queue.take(), queue.take()]
-    first.has_left = True  # interrupted
-
-    queue.put_back(call for call in taken if call is not None)
-
-    assert [queue.take(), queue.take()] == [second, third]
-    for call in (second, third):
-        call.finish(ChildReply(values=()))
-
-
-def test_call_is_taken_only_if_there_is_room_for_it() -> None:
-    queue = CallQueue()
-    call = WaitingCall("request", "é" * 1000)
-    queue.await_turn(call)
-    assert queue.take(room=call.most_bytes - 1) is None
-    assert queue.take(room=call.most_bytes) is call
-
-
 class WatchedChild(ChildProcess):
-    """A child that notes the order of requests and replies, and the threads that read these."""
+    """A child that notes the order of requests and replies, and the sizes of requests."""
 
-    def __init__(self, alarm: AlarmKind, order: list[str], readers: set[str]) -> None:
+    def __init__(self, alarm: AlarmKind, order: list[str], sizes: list[int]) -> None:
         self.order = order
-        self.readers = readers
+        self.sizes = sizes
         super().__init__(alarm)
 
     def send_request(self, request: str, *, kept: str | None = None) -> int:
         size = super().send_request(request, kept=kept)
         self.order.append("request")
-        if len(self.order) == 1:
-            time.sleep(0.5)  # meanwhile, other threads call
+        self.sizes.append(size)
         return size
 
-    def read_reply(self) -> ChildReply:
+    def read_reply(self) -> tuple[ChildReply, list[bytes]]:
         reply = super().read_reply()
         self.order.append("reply")
-        self.readers.add(threading.current_thread().name)
         return reply
 
 
+class Watched:
+    """Calls of a child that is busy until `release`, and what was sent to it."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.sizes: list[int] = []
+        self.calls = GuardedCalls(start=partial(WatchedChild, order=self.order, sizes=self.sizes))
+        self.pool = ThreadPoolExecutor(12)
+        self.calls.call(f"{FUNCTIONS}:process", seconds=30)
+
+    def ask(self, do: str, text: str = "", *, kept: str | None = None, seconds: float = 30) -> Future[ChildReply]:
+        function, arguments = (WORK, (do, text)) if kept is None else ("builtins:len", ())
+        options: Any = {"seconds": seconds, "memory": None, "kept": kept}
+        return self.pool.submit(self.calls.values_of, function, *arguments, **options)
+
+    def ask_while_busy(self, asks: list[Callable[[], Future[ChildReply]]]) -> list[Future[ChildReply]]:
+        """Ask while another call holds the child, so that all of these calls wait."""
+        with self.calls._lock:
+            asked: list[Future[ChildReply]] = []
+            for ask in asks:
+                asked.append(ask())
+                await_until(lambda: self.calls._queue._thread is not None)
+            await_until(lambda: self.calls._queue._waiting.qsize() >= len(asks) - 1)
+            self.order.clear()
+            self.sizes.clear()
+        return asked
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    watched = Watched()
+    with closing(watched.calls), watched.pool:
+        yield watched
+
+
 @pytest.mark.parametrize(("size", "ahead"), [(10, 4), (40_000, 2), (1_000_000, 0)])
-def test_requests_are_sent_ahead_if_the_pipe_holds_them(size: int, ahead: int) -> None:
-    order: list[str] = []
-    with closing(GuardedCalls(start=partial(WatchedChild, order=order, readers=set()))) as calls:
-        call: Any = partial(calls.values_of, WORK, "echo", seconds=30, memory=None)
-        with ThreadPoolExecutor(5) as pool:
-            replies = list(pool.map(call, ["x" * size] * 5))
-        assert calls._child is not None
-        has_room = calls._child.room > 0
+def test_requests_are_sent_ahead_if_the_pipe_holds_them(watched: Watched, size: int, ahead: int) -> None:
+    asked = watched.ask_while_busy([lambda: watched.ask("echo", "x" * size)] * 5)
 
-    assert [len(reply.values[0]["text"]) for reply in replies] == [size] * 5
-    assert order.count("request") == order.count("reply") == 5
-    assert order.index("reply") == (1 + ahead if has_room else 1)
+    assert [len(each.result(timeout=30).values[0]["text"]) for each in asked] == [size] * 5
+    assert watched.order.count("request") == watched.order.count("reply") == 5
+    assert watched.calls._child is not None
+    assert watched.order.index("reply") == (1 + ahead if watched.calls._child.room else 1)
 
 
-def test_thread_with_a_reply_lets_another_one_serve() -> None:
-    readers: set[str] = set()
-    start = partial(WatchedChild, order=[], readers=readers)
-    with closing(GuardedCalls(start=start, most_made=3)) as calls:
-        call = partial(calls.call, "tests.support.child_functions:echo", seconds=30)
-        with ThreadPoolExecutor(10) as pool:
-            assert list(pool.map(call, range(10))) == list(range(10))
-    assert len(readers) >= 4
+@pytest.mark.parametrize("character", ["a", "é", "\U0001f600", "\x00", '"'])
+def test_large_kept_texts_do_not_fill_the_pipe(watched: Watched, character: str) -> None:
+    text = character * 60_000
+    asked = watched.ask_while_busy(
+        [lambda: watched.ask("say much", "900000"), *(lambda: watched.ask("", kept=text) for _ in range(2))]
+    )
+
+    assert [each.result(timeout=30).values[0] for each in asked[1:]] == [len(text)] * 2
+    most = [WaitingCall("x" * 200, kept).most_bytes for kept in (None, text)]
+    assert max(watched.sizes) <= most[1]
+
+
+def test_reply_that_cannot_be_read_is_an_error_of_its_own_call(watched: Watched) -> None:
+    nested = lambda: watched.pool.submit(watched.calls.call, f"{FUNCTIONS}:nest", seconds=30)  # noqa: E731
+    echo = lambda: watched.ask("echo", "innocent")  # noqa: E731
+    results: list[Any] = watched.ask_while_busy([echo, nested, echo])
+
+    assert [each.result(timeout=30).values[0]["text"] for each in (results[0], results[2])] == ["innocent"] * 2
+    assert results[1].exception(timeout=30) is not None
+
+
+def test_call_that_has_its_reply_waits_for_no_other(watched: Watched) -> None:
+    asked = watched.ask_while_busy([lambda: watched.ask("echo", "first"), lambda: watched.ask("hang", seconds=2)])
+
+    assert asked[0].result(timeout=1).values[0]["text"] == "first"
+    assert asked[1].result(timeout=30).ending == "timeout"
+
+
+def test_close_during_calls_loses_none(watched: Watched) -> None:
+    asked = watched.ask_while_busy(
+        [lambda: watched.pool.submit(watched.calls.values_of, "time:sleep", 0.6, seconds=30, memory=None)] * 6
+    )
+    time.sleep(0.1)
+    watched.calls.close()
+
+    assert [each.result(timeout=30).ending for each in asked] == [None] * 6
+
+
+@pytest.mark.slow
+def test_child_may_start_and_be_let_go_at_any_time() -> None:
+    end = time.monotonic() + 3
+    with closing(GuardedCalls()) as calls, ThreadPoolExecutor(4) as pool:
+
+        def repeat(step: Callable[[], object]) -> None:
+            while time.monotonic() < end:
+                step()
+
+        steps = [partial(calls.start, "os:getpid"), calls.let_go, calls.let_go, end_idle_children]
+        for step in pool.map(repeat, steps, timeout=60):
+            assert step is None
+    with suppress(AttributeError):
+        assert calls._child is None

@@ -157,9 +157,9 @@ def test_a_child_that_serves_between_calls_is_not_ended() -> None:
 class SlowlyReadChild(ChildProcess):
     """A child whose end is read late."""
 
-    def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
+    def _reply_after_end(self) -> ChildReply:
         time.sleep(0.2)
-        return super()._reply_after_end(lines)
+        return super()._reply_after_end()
 
 
 def test_kill_during_a_call_of_another_thread_ends_the_call(tmp_path: Path) -> None:
