@@ -20,6 +20,8 @@ class WaitingCall:
         """Take the arguments of `ChildProcess.send_request`."""
         self.request = request
         self.kept = kept
+        #: Maximum size of the request, with the kept text, its key and those of texts to drop.
+        self.most_bytes = len(request) + (0 if kept is None else len(json.dumps(kept))) + 2_000
         #: The reply without its values, which are in the lines; None until the call is made.
         self.reply: ChildReply | None = None
         self.lines: list[bytes] = []
@@ -29,11 +31,6 @@ class WaitingCall:
         self.has_left = False
         self._made = threading.Lock()
         self._made.acquire()
-
-    @property
-    def most_bytes(self) -> int:
-        """Maximum size of the request, with the kept text, its key and those of texts to drop."""
-        return len(self.request) + (0 if self.kept is None else len(json.dumps(self.kept))) + 2_000
 
     def wait(self) -> None:
         """Wait until the call is made."""
