@@ -123,16 +123,6 @@ def schema_text(schema: object) -> str:
     return json.dumps(schema, sort_keys=True)
 
 
-def write_certificate(folder: Path) -> Path:
-    """Write a certificate for this machine with its key, made by openssl, and return the file."""
-    path = folder / "server.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path), "-out", str(folder / "public.pem")]
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_bytes(path.read_bytes() + (folder / "public.pem").read_bytes())
-    return path
-
-
 def write_cases(folder: Path, count: int) -> None:
     """Write this many schemas, each with a unique title."""
     folder.mkdir(parents=True, exist_ok=True)

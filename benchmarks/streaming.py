@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.loopback import Loopback, add_wire_option, serve, write_certificate
+from benchmarks.loopback import Loopback, add_wire_option, serve
 from benchmarks.wire_formats import WIRE_FORMATS
+from tests.support.certificates import write_certificate
 
 _ROWS: dict[str, dict[str, Any]] = {
     "http": {"stream": True},

@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections.abc import Callable
 
-from pytest_jsbench.core.child_process import ChildReply
+from pytest_jsbench.core.child_process import RawReply
 
 #: Seconds without a call after which the thread ends.
 _IDLE = 5.0
+#: Maximum number of bytes of a character in JSON, which is that of two escapes.
+_LONGEST_ESCAPE = 12
+#: Maximum number of bytes that name the kept text and the texts to drop.
+_LONGEST_KEYS = 2_000
 
 
 class WaitingCall:
-    """A call that one thread waits for and another one makes; its lock is one of C, which no signal leaves locked."""
+    """
+    A call that one thread waits for and another one makes.
+
+    The thread waits for a raw lock, because a signal handler's exception could leave the lock of a `Condition` locked.
+    """
 
     def __init__(self, request: str, kept: str | None) -> None:
         """Take the arguments of `ChildProcess.send_request`."""
         self.request = request
         self.kept = kept
-        #: Maximum size of the request, with the kept text, its key and those of texts to drop.
-        self.most_bytes = len(request) + (0 if kept is None else len(json.dumps(kept))) + 2_000
-        #: The reply without its values, which are in the lines; None until the call is made.
-        self.reply: ChildReply | None = None
-        self.lines: list[bytes] = []
-        #: Error that is raised in the thread that waits; None if there is a reply.
-        self.error: Exception | None = None
+        escape = 2 if kept is None or (kept.isascii() and kept.isprintable()) else _LONGEST_ESCAPE
+        #: Maximum size of the request, with the kept text and the keys of texts.
+        self.most_bytes = len(request) + escape * len(kept or "") + _LONGEST_KEYS
         #: Whether the thread waits no longer.
         self.has_left = False
+        #: The reply, as `ChildProcess.read_reply` returns it, or the error to raise; None until the call is made.
+        self._outcome: RawReply | Exception | None = None
         self._made = threading.Lock()
         self._made.acquire()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the call has a reply or an error."""
+        return self._outcome is not None
 
     def wait(self) -> None:
         """Wait until the call is made."""
         self._made.acquire()
 
-    def finish(self, reply: ChildReply, lines: list[bytes]) -> None:
-        """Set the reply, and wake the thread that waits for it."""
-        self.reply, self.lines = reply, lines
+    def finish(self, outcome: RawReply | Exception) -> None:
+        """Set the reply, or the error of the call, and wake the thread that waits."""
+        self._outcome = outcome
         self._made.release()
 
-    def fail(self, error: Exception) -> None:
-        """Set the error, and wake the thread that waits."""
-        self.error = error
-        self._made.release()
+    def result(self) -> RawReply:
+        """Return the reply of a call that is made, or raise its error."""
+        assert self._outcome is not None
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
 
 
 class CallQueue:

@@ -84,6 +84,10 @@ class ChildReply:
     detail: str = ""
 
 
+#: A reply without its values, and the lines of the values for `read_values`.
+RawReply = tuple[ChildReply, list[bytes]]
+
+
 class ChildNotStarted(Exception):
     """A child process could not be started; the message states the reason and a fix."""
 
@@ -115,7 +119,7 @@ class ChildProcess:
         self._input = self._process.stdin
         self._output = self._process.stdout
         #: Number of bytes of requests that may wait in the pipe, besides the request that the child works on.
-        self.room = _enlarge(self._input)
+        self.room = _enlarge_pipe(self._input)
         package = Path(__file__).resolve().parents[1]
         path = [str(Path(entry).absolute()) for entry in sys.path]
         try:
@@ -150,11 +154,8 @@ class ChildProcess:
             request = f"{request[:-1]}, {json.dumps(self._refer_to(kept))[1:]}"
         return self.send(request)
 
-    def read_reply(self) -> tuple[ChildReply, list[bytes]]:
-        """
-        Read the reply to the first request that has none; return it without its values, and the lines of the values
-        for `read_values`. If the child ends, that is the reply to this request.
-        """
+    def read_reply(self) -> RawReply:
+        """Read the reply to the first request that has none; if the child ends, that is the reply."""
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
             if not line.startswith(END):
@@ -267,7 +268,7 @@ class ChildProcess:
         self._errors.close()
 
 
-def _enlarge(pipe: IO[bytes]) -> int:
+def _enlarge_pipe(pipe: IO[bytes]) -> int:
     """Enlarge a pipe if possible; return the number of bytes that it takes without a reader, or 0 if unknown."""
     if sys.platform != "linux":
         return 0

@@ -24,6 +24,7 @@ from pytest_jsbench.core.child_process import (
     ChildNotStarted,
     ChildProcess,
     ChildReply,
+    RawReply,
     check_of_packages,
     read_values,
 )
@@ -131,34 +132,35 @@ class GuardedCalls:
         """
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
         request = _ENCODER.encode({"call": function, "arguments": arguments, **bounds})
-        call = WaitingCall(request, kept)
-        if self._lock.acquire(blocking=False):
-            try:
-                self._make_alone(call)
-            finally:
-                self._lock.release()
-        elif self._queue.add(call):
-            try:
-                call.wait()
-            except BaseException:
-                self._abandon(call)
-                raise
-        else:
-            with self._lock:
-                self._make_alone(call)
-        if call.error is not None:
-            raise call.error
-        assert call.reply is not None
-        reply = replace(call.reply, values=read_values(call.lines))
+        reply, lines = self._exchange(request, kept)
+        reply = replace(reply, values=read_values(lines))
         if reply.error == ABSENT:
             raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
         return reply
 
-    def _make_alone(self, call: WaitingCall) -> None:
+    def _exchange(self, request: str, kept: str | None) -> RawReply:
+        """Send a request and read its reply; if other threads use the child, let the queue's thread do so."""
+        if self._lock.acquire(blocking=False):
+            try:
+                return self._make_alone(request, kept)
+            finally:
+                self._lock.release()
+        call = WaitingCall(request, kept)
+        if not self._queue.add(call):
+            with self._lock:
+                return self._make_alone(request, kept)
+        try:
+            call.wait()
+        except BaseException:
+            self._abandon(call)
+            raise
+        return call.result()
+
+    def _make_alone(self, request: str, kept: str | None) -> RawReply:
         """Make a call in its own thread, which has locked the child."""
         child = self._find_child()
         try:
-            child.send_request(call.request, kept=call.kept)
+            child.send_request(request, kept=kept)
             reply, lines = child.read_reply()
         except BaseException:
             # The rest of an abandoned reply must not be read as the next reply.
@@ -167,58 +169,64 @@ class GuardedCalls:
             raise
         if reply.ending is not None:
             self._forget()
-        call.finish(reply, lines)
+        return reply, lines
 
     def _make_waiting(self, first: WaitingCall) -> None:
-        """Make a call that waits, and all that come meanwhile; requests are sent ahead, so that the child has work."""
+        """Make a call that waits, and all that come meanwhile."""
         waiting = deque([first])
-        sent: deque[tuple[WaitingCall, int]] = deque()
-        child: ChildProcess | None = None
         with self._lock:
-            while True:
-                while (call := self._queue.take()) is not None:
-                    waiting.append(call)
-                while waiting and waiting[0].has_left:
-                    waiting.popleft()
-                if not waiting and not sent:
-                    return
+            while waiting:
                 try:
-                    # `close` forgets the child that still has to reply
-                    child = self._find_child() if child is None else child
-                    # a request that its pipe cannot hold would wait for the child, which might wait for this thread
-                    while waiting and (not sent or sum(size for _, size in sent) + waiting[0].most_bytes <= child.room):
-                        sent.append((waiting[0], 0))
-                        call = waiting.popleft()
-                        sent[-1] = call, child.send_request(call.request, kept=call.kept)
-                    with self._changing:
-                        self._current = sent[0][0]
-                    reply, lines = child.read_reply()
+                    child = self._find_child()
                 except Exception as error:  # noqa: BLE001  raised again in the thread that waits for the call
+                    waiting.popleft().finish(error)
+                    continue
+                self._make_with(child, waiting)
+            self._current = None
+
+    def _make_with(self, child: ChildProcess, waiting: deque[WaitingCall]) -> None:
+        """
+        Make the calls that wait until none does, or the child ends and leaves the others.
+
+        Requests are sent ahead, so that the child always has work.
+        """
+        sent: deque[WaitingCall] = deque()
+        try:
+            while True:
+                waiting += iter(self._queue.take, None)
+                # a request that its pipe cannot hold would wait for the child, which might wait for this thread
+                while waiting and (not sent or sum(call.most_bytes for call in (*sent, waiting[0])) <= child.room):
+                    call = waiting.popleft()
+                    if not call.has_left:
+                        sent.append(call)
+                        child.send_request(call.request, kept=call.kept)
+                if not sent:
+                    return
+                with self._changing:
+                    self._current = sent[0]
+                reply, lines = child.read_reply()
+                if reply.ending is not None:
                     self._forget()
-                    if child is not None:
-                        child.kill()
-                    if not self._was_killed:  # by another thread, which also closes the child's files
-                        (sent.popleft()[0] if sent else waiting.popleft()).fail(error)
-                else:
-                    call = sent.popleft()[0]
-                    if reply.ending is None:
-                        call.finish(reply, lines)
-                        continue
-                    self._forget()
-                    if self._was_killed and not call.has_left:  # because of another call
-                        waiting.appendleft(call)
-                    else:
-                        call.finish(reply, lines)
-                child = None
-                waiting.extendleft(call for call, _ in reversed(sent))
-                sent.clear()
+                    if self._was_killed and not sent[0].has_left:  # because of another call
+                        return
+                sent.popleft().finish((reply, lines))
+                if reply.ending is not None:
+                    return
+        except Exception as error:  # noqa: BLE001  raised again in the thread that waits for the call
+            self._forget()
+            child.kill()
+            failed = sent or waiting
+            if failed and not self._was_killed:  # by another thread, which also closes the child's files
+                failed.popleft().finish(error)
+        finally:
+            waiting.extendleft(reversed(sent))
 
     def _abandon(self, call: WaitingCall) -> None:
         """Note that a call is not awaited any more; if the child works on it, end the child."""
         call.has_left = True
         with self._changing:
             child = self._child
-            if self._current is call and call.reply is None and child is not None:
+            if self._current is call and not call.is_made and child is not None:
                 self._was_killed = True
                 child.kill_process()
 
@@ -271,6 +279,9 @@ class GuardedCalls:
         """End the child gracefully; a later call starts another."""
         self._await_start()
         self._was_killed = True
+        self._close_child()
+
+    def _close_child(self) -> None:
         if (child := self._forget()) is not None:
             child.close()
 
@@ -292,8 +303,7 @@ class GuardedCalls:
         self._await_start()
         if self._lock.acquire(blocking=False):
             try:
-                if (child := self._forget()) is not None:
-                    child.close()
+                self._close_child()
             finally:
                 self._lock.release()
 

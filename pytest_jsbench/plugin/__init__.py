@@ -73,7 +73,8 @@ def _start_reader(config: pytest.Config) -> None:
     """Start the child process that reads the dataset, if it needs one, while this process imports its modules."""
     from pytest_jsbench.datasets.sources.parquet_child import start_for
 
-    with suppress(Exception):  # reported when the option or the directory is read
+    # problems are reported when the option or the directory is read
+    with suppress(pytest.UsageError, OSError, ValueError, RuntimeError):
         for source in value_of(config, "dataset") or ():
             start_for(source)
 

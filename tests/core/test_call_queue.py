@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.call_queue import CallQueue, WaitingCall
-from pytest_jsbench.core.child_process import ChildProcess, ChildReply
+from pytest_jsbench.core.child_process import ChildProcess, ChildReply, RawReply
 from pytest_jsbench.core.child_service import AlarmKind
-from pytest_jsbench.core.guarded_calls import GuardedCalls, end_idle_children
+from pytest_jsbench.core.guarded_calls import BoundExceeded, GuardedCalls, end_idle_children
 
 FUNCTIONS = "tests.support.child_functions"
 WORK = f"{FUNCTIONS}:work"
@@ -33,7 +33,7 @@ def test_one_thread_makes_all_calls_and_ends() -> None:
 
     def make(call: WaitingCall) -> None:
         made_by.append(threading.current_thread().name)
-        call.finish(ChildReply(values=()), [call.request.encode()])
+        call.finish((ChildReply(values=()), [call.request.encode()]))
 
     queue = CallQueue(make, idle=0.05)
     for _ in range(2):
@@ -41,7 +41,7 @@ def test_one_thread_makes_all_calls_and_ends() -> None:
         assert all(map(queue.add, calls))
         for call in calls:
             call.wait()
-        assert [call.lines for call in calls] == [[str(number).encode()] for number in range(20)]
+        assert [call.result()[1] for call in calls] == [[str(number).encode()] for number in range(20)]
         await_until(lambda: queue._thread is None)
     assert made_by == ["jsbench-calls"] * 40
 
@@ -70,7 +70,7 @@ class WatchedChild(ChildProcess):
         self.sizes.append(size)
         return size
 
-    def read_reply(self) -> tuple[ChildReply, list[bytes]]:
+    def read_reply(self) -> RawReply:
         reply = super().read_reply()
         self.order.append("reply")
         return reply
@@ -129,17 +129,20 @@ def test_large_kept_texts_do_not_fill_the_pipe(watched: Watched, character: str)
     )
 
     assert [each.result(timeout=30).values[0] for each in asked[1:]] == [len(text)] * 2
-    most = [WaitingCall("x" * 200, kept).most_bytes for kept in (None, text)]
-    assert max(watched.sizes) <= most[1]
+    assert max(watched.sizes) <= WaitingCall("x" * 200, text).most_bytes
 
 
 def test_reply_that_cannot_be_read_is_an_error_of_its_own_call(watched: Watched) -> None:
-    nested = lambda: watched.pool.submit(watched.calls.call, f"{FUNCTIONS}:nest", seconds=30)  # noqa: E731
-    echo = lambda: watched.ask("echo", "innocent")  # noqa: E731
-    results: list[Any] = watched.ask_while_busy([echo, nested, echo])
+    results: list[Any] = watched.ask_while_busy(
+        [
+            lambda: watched.ask("echo", "innocent"),
+            lambda: watched.pool.submit(watched.calls.call, f"{FUNCTIONS}:nest", seconds=30),
+            lambda: watched.ask("echo", "innocent"),
+        ]
+    )
 
     assert [each.result(timeout=30).values[0]["text"] for each in (results[0], results[2])] == ["innocent"] * 2
-    assert results[1].exception(timeout=30) is not None
+    assert isinstance(results[1].exception(timeout=30), BoundExceeded)
 
 
 def test_call_that_has_its_reply_waits_for_no_other(watched: Watched) -> None:
@@ -162,14 +165,17 @@ def test_close_during_calls_loses_none(watched: Watched) -> None:
 @pytest.mark.slow
 def test_child_may_start_and_be_let_go_at_any_time() -> None:
     end = time.monotonic() + 3
-    with closing(GuardedCalls()) as calls, ThreadPoolExecutor(4) as pool:
+    calls = GuardedCalls()
 
-        def repeat(step: Callable[[], object]) -> None:
-            while time.monotonic() < end:
-                step()
+    def repeat(step: Callable[[], object]) -> None:
+        while time.monotonic() < end:
+            step()
 
-        steps = [partial(calls.start, "os:getpid"), calls.let_go, calls.let_go, end_idle_children]
-        for step in pool.map(repeat, steps, timeout=60):
-            assert step is None
-    with suppress(AttributeError):
-        assert calls._child is None
+    steps = [partial(calls.start, "os:getpid"), calls.let_go, calls.let_go, end_idle_children]
+    threads = [threading.Thread(target=repeat, args=(step,), daemon=True) for step in steps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in threads)
+    calls.close()

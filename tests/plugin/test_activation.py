@@ -194,8 +194,9 @@ START = parquet_child.start_for
 sys.modules.pop("pytest_jsbench.plugin.activation", None)
 
 def start_and_look(source):
-    pathlib.Path("imported").write_text(str("pytest_jsbench.plugin.activation" in sys.modules))
     START(source)
+    pathlib.Path("imported").write_text(str("pytest_jsbench.plugin.activation" in sys.modules))
+    pathlib.Path("started").write_text(str(parquet_child.table_calls()._starting is not None))
 
 parquet_child.start_for = start_and_look
 
@@ -217,4 +218,5 @@ def test_reader_of_the_dataset_starts_before_the_modules_of_the_run(
     result = bench.run_subprocess("--jsbench-dataset=rows.parquet", *arguments)
 
     assert result.ret == status
-    assert ((bench.path / "imported").read_text(), (bench.path / "running").read_text()) == ("False", "False")
+    states = {name: (bench.path / name).read_text() for name in ("imported", "started", "running")}
+    assert states == {"imported": "False", "started": "True", "running": "False"}

@@ -188,9 +188,9 @@ class TimedReceiver:
         # A socket of another module may wait in its own way, as gevent's do, or be no socket, as for TLS inside of TLS.
         if type(sock).__module__ not in {"socket", "ssl"} or (select := find_select()) is None:
             return None
-        known: Any = sock
+        readable: Any = sock
         try:
-            return cls(known, select.waiter(known.fileno()))
+            return cls(readable, select.waiter(readable.fileno()))
         except OSError:
             return None
 
